@@ -1,0 +1,5 @@
+//! Faults of a node's process.
+
+mod end;
+
+pub use end::{End, Ending};

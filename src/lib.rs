@@ -1,0 +1,8 @@
+//! mongosoak: the stability and failure-injection soak tester for MongoDB.
+
+pub mod clock;
+pub mod exit;
+pub mod plan;
+pub mod recording;
+pub mod report;
+pub mod scenario;

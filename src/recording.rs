@@ -1,0 +1,123 @@
+//! A recording as the measures see it: plain data, no files. `recorder::read` fills it from a run
+//! directory; tests write it by hand.
+//!
+//! Times are seconds from the start of the measured phase.
+
+use faults::{Evidence, Spec};
+use serde::{Deserialize, Serialize};
+
+/// Everything that the measures need of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// Length of the measured phase as it really was, in seconds.
+    pub duration_s: f64,
+    /// One per workload of the scenario, in its order.
+    pub workloads: Vec<WorkloadRecording>,
+    /// One per planned fault, in the order of their planned times.
+    pub faults: Vec<FaultRecord>,
+}
+
+/// What one workload did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkloadRecording {
+    /// Its name.
+    pub name: String,
+    /// Intended rate; `None`: closed loop.
+    pub rate_ops_s: Option<f64>,
+    /// One row a second from second 0, no second left out.
+    pub seconds: Vec<Second>,
+    /// What became of the operations *intended* in each piece of time; ascending, without overlap.
+    /// Pieces are 100 ms wide where anything was not good, up to 1 s where all was. A piece that is
+    /// missing had nothing scheduled.
+    pub availability: Vec<Piece>,
+    /// Times between two successive successful finishes, where they were 100 ms or more; ascending.
+    /// The last one may be open: it then ends at the end of the measured phase.
+    pub gaps: Vec<Gap>,
+}
+
+/// One second of one workload, by the time of *finishing*.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Second {
+    /// Acknowledged operations.
+    pub ok: u64,
+    /// Operations that were surely not applied.
+    pub failed: u64,
+    /// Operations that may have been applied.
+    pub unknown: u64,
+    /// Arrivals that were never sent.
+    pub missed: u64,
+    /// p99 of the response time over the five seconds that end with this one, in microseconds;
+    /// operations without an answer count with the time they had waited. `None`: no operation.
+    pub p99_5s_us: Option<u64>,
+    /// The same over the ten seconds that end with this one.
+    pub p99_10s_us: Option<u64>,
+    /// Most that a send was late although a worker was free, in microseconds (open loop).
+    pub late_us: u64,
+}
+
+/// What became of the operations that were intended in one piece of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Piece {
+    /// Start, in seconds.
+    pub from_s: f64,
+    /// Width, in seconds.
+    pub width_s: f64,
+    /// Operations intended in it, missed ones included.
+    pub scheduled: u64,
+    /// Of these, acknowledged within 1, 2, 5, 10, 30, 60 s of their intended start ([`WITHIN_S`]).
+    /// Cumulative: each includes the one before it.
+    pub ok_within: [u64; 6],
+    /// Of these, failed or unknown.
+    pub not_ok: u64,
+}
+
+/// The edges of [`Piece::ok_within`], in seconds.
+pub const WITHIN_S: [f64; 6] = [1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
+
+/// Time between two successive successful finishes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gap {
+    /// Finish before it.
+    pub from_s: f64,
+    /// Finish after it, or the end of the measured phase.
+    pub to_s: f64,
+}
+
+/// What happened to one planned fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultRecord {
+    /// `f1`, `f2` ...
+    pub id: String,
+    /// What was planned.
+    pub spec: Spec,
+    /// Planned offset.
+    pub planned_s: f64,
+    /// When the first command was issued.
+    pub injected_s: Option<f64>,
+    /// When the effect was seen.
+    pub effective_s: Option<f64>,
+    /// When the lifting was seen. `None`: not lifted before the end of the recording.
+    pub lifted_s: Option<f64>,
+    /// Nodes it hit.
+    pub nodes: Vec<String>,
+    /// How it went.
+    pub outcome: FaultOutcome,
+    /// Why, unless it was effective.
+    pub reason: Option<String>,
+    /// What was seen, by node and step.
+    pub evidence: Evidence,
+}
+
+/// How one planned fault went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultOutcome {
+    /// Injected, and its effect was seen.
+    Effective,
+    /// Nothing to do, or no effect seen.
+    NotEffective,
+    /// Never injected: the run ended first, or the fault before it still held.
+    Skipped,
+    /// The tester could not inject or lift it.
+    Failed,
+}

@@ -1,0 +1,3 @@
+//! Reports: the data and one format per file.
+
+pub mod data;

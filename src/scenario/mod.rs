@@ -1,0 +1,333 @@
+//! The checked scenario: what the rest of the program works with.
+//!
+//! `file` reads TOML strictly, `check` cross-checks; both collect every problem before they give up.
+//! Nothing here touches a server, a disk (beyond the file itself) or the clock.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use faults::{NodeTarget as Target, Spec as FaultSpec};
+
+/// A scenario in which every value is in range and every combination makes sense.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Its name; also the folder of its runs.
+    pub name: String,
+    /// The comment lines at the head of the file: what the scenario shows.
+    pub description: String,
+    /// `None`: drawn at the start of the run, and printed.
+    pub seed: Option<u64>,
+    /// Length of the measured phase.
+    pub duration: Duration,
+    /// What is driven before the measured phase and not judged.
+    pub warmup: Warmup,
+    /// What is tested.
+    pub cluster: Cluster,
+    /// The data that is loaded first.
+    pub dataset: Dataset,
+    /// At least one.
+    pub workloads: Vec<Workload>,
+    /// May be empty: a soak without faults.
+    pub faults: Vec<FaultRule>,
+    /// How the numbers are taken.
+    pub measures: Measures,
+    /// What decides between pass and fail.
+    pub limits: Limits,
+}
+
+/// Length of the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warmup {
+    /// Until throughput is steady; at most five minutes, at most a third of the duration.
+    Auto,
+    /// Exactly this long; may be zero.
+    Fixed(Duration),
+}
+
+/// What is tested.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cluster {
+    /// Started, and stopped, by us.
+    Managed(Managed),
+    /// Somebody else's, reached by its URI.
+    Attached(Attached),
+}
+
+/// A deployment of our own processes on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Managed {
+    /// Shape of the deployment.
+    pub topology: Topology,
+    /// Data-bearing members per replica set, 1 to 7; 1 for a standalone.
+    pub members: u8,
+    /// Version prefix or path, as written; `None`: the first one found.
+    pub mongod: Option<String>,
+    /// WiredTiger cache of each node in bytes (at least 256 MiB); `None`: 256 MiB.
+    pub cache_bytes: u64,
+    /// Replica set election timeout.
+    pub election_timeout: Duration,
+    /// `--setParameter` name and value.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// Shape of a managed deployment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topology {
+    /// One mongod without replication.
+    Standalone,
+    /// One replica set.
+    ReplicaSet,
+}
+
+/// A running deployment that is not ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attached {
+    /// How to reach it. The text may hold a password.
+    pub uri: Secret,
+}
+
+/// Text that must never reach an output. `Debug` and `Display` show nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps it.
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text itself, for the one call that needs it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+impl std::fmt::Display for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// The documents that are loaded before the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Dataset {
+    /// Kind of document.
+    pub shape: Shape,
+    /// Number of documents, keys 0 to this minus one.
+    pub documents: u64,
+    /// Database name.
+    pub database: String,
+    /// Collection name.
+    pub collection: String,
+    /// Fields that get an ascending secondary index.
+    pub indexes: Vec<String>,
+}
+
+/// Kind of document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shape {
+    /// Five fields long, int, date, string, double; 400 bytes (the 2012 report).
+    Row,
+    /// `_id` and ten fields of 100 bytes.
+    Ycsb,
+}
+
+/// One stream of operations with its own workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Unique in the scenario.
+    pub name: String,
+    /// Operations at the same time, at least 1.
+    pub workers: u32,
+    /// Intended operations per second (open loop); `None`: closed loop.
+    pub rate_ops_s: Option<f64>,
+    /// What it does: at least one kind; weights are relative, all above zero.
+    pub mix: Vec<(OpKind, f64)>,
+    /// Documents per insert, at least 1 (1: `insertOne`).
+    pub batch: u32,
+    /// Write concern of every write.
+    pub write_concern: WriteConcern,
+    /// Which acknowledged key a read or update picks.
+    pub distribution: Distribution,
+    /// Where reads go.
+    pub read_preference: ReadPreference,
+    /// Longest an operation may take, selection and pool wait included, before it is booked as
+    /// timed out.
+    pub deadline: Duration,
+}
+
+/// Kind of operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpKind {
+    /// New documents under fresh keys.
+    Insert,
+    /// One document by its key.
+    Read,
+    /// A new version of one document, by its key.
+    Update,
+}
+
+impl OpKind {
+    /// Whether it changes data.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        !matches!(self, Self::Read)
+    }
+
+    /// As in the scenario file.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::Read => "read",
+            Self::Update => "update",
+        }
+    }
+}
+
+/// Write concern `w` (always sent explicitly; journal and timeout stay with the server's default).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteConcern {
+    /// `w: "majority"`.
+    Majority,
+    /// `w: n`, n >= 1.
+    Nodes(u32),
+}
+
+impl WriteConcern {
+    /// Whether the loss of such a write is a violation: a majority, or enough members to be one.
+    #[must_use]
+    pub const fn is_majority(self) -> bool {
+        matches!(self, Self::Majority)
+    }
+}
+
+impl std::fmt::Display for WriteConcern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Majority => f.write_str("majority"),
+            Self::Nodes(n) => write!(f, "{n}"),
+        }
+    }
+}
+
+/// Which of the acknowledged keys an operation picks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Distribution {
+    /// Each the same.
+    Uniform,
+    /// Skewed with this exponent (0.99 in YCSB), ranks scattered over the key space.
+    Zipfian(f64),
+}
+
+/// Where reads go (driver terms).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the driver's own words")]
+pub enum ReadPreference {
+    Primary,
+    PrimaryPreferred,
+    Secondary,
+    SecondaryPreferred,
+    Nearest,
+}
+
+/// One `[[fault]]` of the scenario: what, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultRule {
+    /// What is done, to whom.
+    pub spec: FaultSpec,
+    /// When, from the start of the measured phase.
+    pub when: When,
+}
+
+/// When a fault is injected, from the start of the measured phase.
+#[derive(Clone, Debug, PartialEq)]
+pub enum When {
+    /// At these offsets, ascending.
+    At(Vec<Duration>),
+    /// First at `first`, then every `every`, at most `times` in all (`None`: until the end).
+    Every {
+        /// First injection.
+        first: Duration,
+        /// Distance between injections.
+        every: Duration,
+        /// At most this many; `None`: until the end.
+        times: Option<u32>,
+    },
+}
+
+/// How the numbers are taken (`docs/measures.md`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measures {
+    /// Longest baseline window before a fault.
+    pub baseline: Duration,
+    /// How long a recovery must hold; `None`: 60 s, shrunk to a third of the time that is left
+    /// before the next fault or the end, never below 10 s.
+    pub sustained_for: Option<Duration>,
+    /// Throughput share of the baseline that counts as recovered (0.95).
+    pub sustained_throughput: f64,
+    /// p99 may be this many times the baseline's (1.25) ...
+    pub sustained_p99_factor: f64,
+    /// ... plus this much (1 ms).
+    pub sustained_p99_slack: Duration,
+}
+
+impl Default for Measures {
+    fn default() -> Self {
+        Self {
+            baseline: Duration::from_secs(300),
+            sustained_for: None,
+            sustained_throughput: 0.95,
+            sustained_p99_factor: 1.25,
+            sustained_p99_slack: Duration::from_millis(1),
+        }
+    }
+}
+
+/// What decides between pass and fail. Absent means: not judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Limits {
+    /// Longest sustained recovery of any fault, from its effect; a censored one breaks it.
+    pub sustained_recovery: Option<Duration>,
+    /// Longest hard outage of any fault.
+    pub hard_outage: Option<Duration>,
+    /// Longest time between two successful operations around any fault.
+    pub longest_gap: Option<Duration>,
+    /// Acknowledged majority writes that may be missing (more is a violation anyway).
+    pub lost_majority_writes: Option<u64>,
+    /// Acknowledged weaker writes that may be missing.
+    pub lost_permitted_writes: Option<u64>,
+    /// Whole-run p99 of the response time, by workload.
+    pub p99: BTreeMap<String, Duration>,
+    /// Share of failed and unknown operations of all, by workload (0 to 1).
+    pub error_share: BTreeMap<String, f64>,
+    /// Fewer effective faults make the run inconclusive.
+    pub min_effective_faults: Option<u64>,
+}
+
+/// Where a scenario came from, for messages.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// File as the user named it.
+    pub path: PathBuf,
+    /// Its text, after `--set`.
+    pub text: String,
+}
