@@ -1,0 +1,221 @@
+//! The one vocabulary of all producers. The recorder writes it; the measures read it.
+
+use std::time::SystemTime;
+
+use faults::Evidence;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::clock::{Clock, Moment};
+use crate::recording::FaultOutcome;
+
+/// Something that happened, as one line of `events.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A phase began; the one before it is over.
+    Phase {
+        /// Which one.
+        phase: Phase,
+    },
+    /// A process of ours runs.
+    NodeStarted {
+        /// Its name.
+        node: String,
+        /// Its process.
+        pid: i32,
+        /// Its port on 127.0.0.1.
+        port: u16,
+    },
+    /// A process of ours ended.
+    NodeExited {
+        /// Its name.
+        node: String,
+        /// Exit code, if it ended by itself.
+        code: Option<i32>,
+        /// Signal, if one ended it.
+        signal: Option<i32>,
+        /// Whether we caused it.
+        expected: bool,
+    },
+    /// Another node takes writes now, or none.
+    PrimaryChanged {
+        /// Before.
+        from: Option<String>,
+        /// Now.
+        to: Option<String>,
+        /// Election term, where there is one.
+        term: Option<i64>,
+    },
+    /// The dataset is in.
+    Loaded {
+        /// Documents.
+        documents: u64,
+        /// How long it took.
+        seconds: f64,
+        /// `collStats.storageSize`, in bytes.
+        storage_bytes: Option<u64>,
+        /// `collStats.size`, in bytes.
+        data_bytes: Option<u64>,
+    },
+    /// The first command of a fault was issued.
+    FaultInjected {
+        /// Its id in the plan.
+        fault: String,
+        /// The nodes that its target became.
+        nodes: Vec<String>,
+    },
+    /// A step of a fault was done on one node, with what was seen.
+    FaultStep {
+        /// Its id in the plan.
+        fault: String,
+        /// On which node.
+        node: String,
+        /// `inject`, `effect`, `lift` or `lifted`.
+        step: String,
+        /// What was seen.
+        evidence: Evidence,
+    },
+    /// The effect of a fault was seen on all its nodes.
+    FaultEffective {
+        /// Its id in the plan.
+        fault: String,
+    },
+    /// A fault is gone from all its nodes.
+    FaultLifted {
+        /// Its id in the plan.
+        fault: String,
+    },
+    /// Nothing more comes of this fault.
+    FaultEnded {
+        /// Its id in the plan.
+        fault: String,
+        /// How it went.
+        outcome: FaultOutcome,
+        /// Why, unless effective.
+        reason: Option<String>,
+    },
+    /// The user asked to stop.
+    Interrupted {
+        /// `SIGINT`, `SIGTERM` or `SIGHUP`.
+        signal: String,
+    },
+    /// The tester or its infrastructure broke.
+    Failure {
+        /// What, for people.
+        what: String,
+    },
+    /// Something worth knowing that decides nothing.
+    Note {
+        /// For people.
+        text: String,
+    },
+    /// The tester's own use of the machine, at the end of the measured phase and of the run.
+    TesterUsage {
+        /// CPU seconds (user and system) of the measured phase.
+        cpu_s: f64,
+        /// Largest resident memory so far, in bytes.
+        rss_max_bytes: u64,
+        /// Lines of `tester.log` that were dropped.
+        dropped_log_lines: u64,
+        /// Operations that outlived their deadline and are not resolved.
+        abandoned_operations: u64,
+    },
+    /// The tester itself stood still.
+    OwnPause {
+        /// For how long.
+        seconds: f64,
+    },
+    /// The run is over; nothing follows.
+    Finished,
+}
+
+/// The phases of a run, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Binaries, folders, processes, replica set.
+    Start,
+    /// Filling the collection.
+    Load,
+    /// Driven, not judged.
+    WarmUp,
+    /// Driven, hit and judged.
+    Measure,
+    /// Workers finish; faults are lifted; nodes come back.
+    Heal,
+    /// Reading back what was acknowledged.
+    Verify,
+    /// Processes are stopped.
+    Stop,
+}
+
+impl Phase {
+    /// In words.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Load => "load",
+            Self::WarmUp => "warm-up",
+            Self::Measure => "measure",
+            Self::Heal => "heal",
+            Self::Verify => "verify",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// An event with its time.
+#[derive(Clone, Debug)]
+pub struct Stamped {
+    /// When, on the run clock.
+    pub at: Moment,
+    /// The same as wall-clock time.
+    pub wall: SystemTime,
+    /// What.
+    pub event: Event,
+}
+
+/// Where producers put their events: a bounded queue whose one reader is the recorder. A full queue
+/// makes the producer wait; nothing is dropped.
+#[derive(Clone, Debug)]
+pub struct Events {
+    clock: Clock,
+    queue: mpsc::Sender<Stamped>,
+}
+
+/// Events waiting for the recorder. It drains them several times a second, and a whole cluster
+/// start makes some twenty.
+const QUEUE: usize = 1024;
+
+impl Events {
+    /// The producers' end and the recorder's end.
+    #[must_use]
+    pub fn channel(clock: Clock) -> (Self, mpsc::Receiver<Stamped>) {
+        let (queue, receiver) = mpsc::channel(QUEUE);
+        (Self { clock, queue }, receiver)
+    }
+
+    /// Sends an event that happens now, and returns its time. A recorder that is gone (it failed, and
+    /// the conductor knows) loses the event.
+    pub async fn send(&self, event: Event) -> Moment {
+        let at = self.clock.now();
+        self.send_at(at, event).await;
+        at
+    }
+
+    /// Sends an event that happened at `at`.
+    pub async fn send_at(&self, at: Moment, event: Event) {
+        let stamped = Stamped { at, wall: self.clock.wall(at), event };
+        if self.queue.send(stamped).await.is_err() {
+            tracing::error!("event lost: the recorder is gone");
+        }
+    }
+
+    /// The run clock.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+}

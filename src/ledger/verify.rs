@@ -1,0 +1,264 @@
+//! Reads back what was acknowledged, key by key, and judges it.
+//!
+//! The scan walks the key space in ranges, on the primary with majority read concern. A range that
+//! fails is asked again from its start, so a restart or an election in the middle counts nothing twice.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bson::{RawDocumentBuf, doc};
+use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
+use mongodb::{Client, Collection};
+use tokio_util::sync::CancellationToken;
+
+use super::{Ledger, State};
+use crate::clock::Clock;
+use crate::dataset::{ContentError, Documents};
+use crate::report::data::{Finding, Ledger as Books};
+
+/// Keys per range: large enough that the round trip costs nothing, small enough to repeat (8 MB).
+const RANGE_KEYS: u64 = 20_000;
+/// No range could be read for this long: the check stays incomplete.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(120);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// Findings kept for the report; all are counted.
+const MAX_SAMPLES: usize = 100;
+/// Documents outside the key space that are looked at.
+const MAX_STRANGERS: i64 = 10_000;
+
+/// Where the documents are.
+#[derive(Debug)]
+pub struct Deployment {
+    /// A client of its own, or the run's.
+    pub client: Client,
+    /// Database and collection.
+    pub namespace: (String, String),
+    /// What the documents must be.
+    pub documents: Documents,
+    /// The run clock.
+    pub clock: Clock,
+}
+
+/// How far the check is, for a progress line.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Keys looked at.
+    pub checked: AtomicU64,
+}
+
+/// Checks every key that may exist. Never fails: what could not be read is `unchecked`, with the
+/// reason. A cancelled check is incomplete, too.
+pub async fn verify(ledger: &Ledger, at: &Deployment, progress: &Progress, stop: &CancellationToken) -> Books {
+    let acknowledged = ledger.acknowledged();
+    let mut books = Books { acknowledged, ..Books::default() };
+    let scan = Scan::new(ledger, at);
+    let mut from = 0;
+    while from < ledger.end() {
+        let to = (from + RANGE_KEYS).min(ledger.end());
+        match scan.range_with_retries(from, to, stop).await {
+            Ok(part) => add(&mut books, &part),
+            Err(why) => {
+                books.incomplete_because = Some(format!("keys from {from} on were not read: {why}"));
+                break;
+            }
+        }
+        progress.checked.store(to, Ordering::Relaxed);
+        from = to;
+    }
+    if books.incomplete_because.is_none() {
+        match scan.strangers_with_retries(stop).await {
+            Ok(part) => add(&mut books, &part),
+            Err(why) => {
+                books.incomplete_because =
+                    Some(format!("documents outside the key space were not looked for: {why}"));
+            }
+        }
+    }
+    books.unchecked = books.acknowledged.saturating_sub(books.checked);
+    books.stale_reads = ledger.stale_reads();
+    books
+}
+
+/// Adds the counts of one range.
+fn add(sum: &mut Books, part: &Books) {
+    sum.checked += part.checked;
+    sum.present += part.present;
+    sum.lost += part.lost;
+    sum.lost_permitted += part.lost_permitted;
+    sum.unknown_present += part.unknown_present;
+    sum.unknown_absent += part.unknown_absent;
+    sum.refused_present += part.refused_present;
+    sum.duplicates += part.duplicates;
+    sum.corrupt += part.corrupt;
+    sum.alien += part.alien;
+    let room = MAX_SAMPLES.saturating_sub(sum.samples.len());
+    sum.samples.extend(part.samples.iter().take(room).cloned());
+}
+
+struct Scan<'a> {
+    ledger: &'a Ledger,
+    at: &'a Deployment,
+    read: Collection<RawDocumentBuf>,
+}
+
+impl<'a> Scan<'a> {
+    fn new(ledger: &'a Ledger, at: &'a Deployment) -> Self {
+        let options = mongodb::options::CollectionOptions::builder()
+            .read_concern(ReadConcern::majority())
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .write_concern(WriteConcern::majority())
+            .build();
+        let database = at.client.database(&at.namespace.0);
+        let read = database.collection_with_options(&at.namespace.1, options);
+        Self { ledger, at, read }
+    }
+
+    async fn range_with_retries(&self, from: u64, to: u64, stop: &CancellationToken) -> Result<Books, String> {
+        let part = self.retry(stop, || self.range(from, to)).await?;
+        if part.lost + part.lost_permitted == 0 {
+            return Ok(part);
+        }
+        // A missing key is a grave finding: look again behind a fresh majority barrier.
+        self.retry(stop, || self.range(from, to)).await
+    }
+
+    async fn strangers_with_retries(&self, stop: &CancellationToken) -> Result<Books, String> {
+        self.retry(stop, || self.strangers()).await
+    }
+
+    /// Runs one read until it succeeds, gives up, or is told to stop.
+    async fn retry<F>(&self, stop: &CancellationToken, mut read: impl FnMut() -> F) -> Result<Books, String>
+    where
+        F: Future<Output = mongodb::error::Result<Books>>,
+    {
+        let until = self.at.clock.now() + GIVE_UP_AFTER;
+        loop {
+            // Safe to leave: the driver future is not raced, only the pause is.
+            if stop.is_cancelled() {
+                return Err("stopped by the user".into());
+            }
+            match read().await {
+                Ok(part) => return Ok(part),
+                Err(error) if self.at.clock.now() > until => return Err(crate::outcome::text(&error)),
+                Err(error) => tracing::info!(%error, "verification read failed, trying again"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RETRY_PAUSE) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// A new primary may answer majority reads from before it was elected until its own first write is
+    /// committed. A majority write that changes nothing waits for exactly that.
+    async fn barrier(&self) -> mongodb::error::Result<()> {
+        self.read.update_one(doc! { "_id": 0_i64 }, doc! { "$setOnInsert": { "v": 0 } }).await?;
+        Ok(())
+    }
+
+    async fn range(&self, from: u64, to: u64) -> mongodb::error::Result<Books> {
+        self.barrier().await?;
+        let filter = doc! { "_id": { "$gte": id(from), "$lt": id(to) } };
+        let mut cursor = self.read.find(filter).sort(doc! { "_id": 1 }).batch_size(10_000).await?;
+        let mut part = Books::default();
+        let mut next = from;
+        while cursor.advance().await? {
+            let raw = cursor.current();
+            match self.at.documents.check(raw) {
+                Ok((key, _)) => {
+                    self.absent(&mut part, next, key);
+                    self.present(&mut part, key);
+                    next = next.max(key + 1);
+                }
+                Err(error) => {
+                    let key = raw.get_i64("_id").ok().and_then(|k| u64::try_from(k).ok());
+                    if let Some(key) = key {
+                        self.absent(&mut part, next, key);
+                        next = next.max(key + 1);
+                    }
+                    self.wrong(&mut part, raw, key, &error);
+                }
+            }
+        }
+        self.absent(&mut part, next, to);
+        Ok(part)
+    }
+
+    /// Books the keys of `from..to`, none of which is there.
+    fn absent(&self, part: &mut Books, from: u64, to: u64) {
+        for key in from..to {
+            match self.ledger.state(key) {
+                State::Acknowledged if self.ledger.is_majority(key) => {
+                    part.checked += 1;
+                    part.lost += 1;
+                    sample(part, "lost", key.to_string(), "acknowledged with majority, absent");
+                }
+                State::Acknowledged => {
+                    part.checked += 1;
+                    part.lost_permitted += 1;
+                    sample(part, "lost_permitted", key.to_string(), "acknowledged below majority, absent");
+                }
+                State::Unknown => part.unknown_absent += 1,
+                State::NeverSent | State::Refused => {}
+            }
+        }
+    }
+
+    fn present(&self, part: &mut Books, key: u64) {
+        match self.ledger.state(key) {
+            State::Acknowledged => {
+                part.checked += 1;
+                part.present += 1;
+            }
+            State::Unknown => part.unknown_present += 1,
+            State::Refused => part.refused_present += 1,
+            State::NeverSent => {
+                part.alien += 1;
+                sample(part, "alien", key.to_string(), "present under a key that was never sent");
+            }
+        }
+    }
+
+    fn wrong(&self, part: &mut Books, raw: &bson::RawDocument, key: Option<u64>, error: &ContentError) {
+        match key.map(|k| (k, self.ledger.state(k))) {
+            Some((key, state)) if state != State::NeverSent => {
+                if state == State::Acknowledged {
+                    part.checked += 1;
+                }
+                part.corrupt += 1;
+                sample(part, "corrupt", key.to_string(), &error.to_string());
+            }
+            _ => {
+                part.alien += 1;
+                let id = raw.get("_id").ok().flatten().map_or_else(|| "none".into(), |id| format!("{id:?}"));
+                sample(part, "alien", id, "not a document of this run");
+            }
+        }
+    }
+
+    /// Documents before the first key and after the last one, whatever the type of their `_id`.
+    async fn strangers(&self) -> mongodb::error::Result<Books> {
+        let hint = || Hint::Keys(doc! { "_id": 1 });
+        let below = self.read.find(doc! {}).hint(hint()).max(doc! { "_id": 0_i64 }).limit(MAX_STRANGERS).await?;
+        let end = doc! { "_id": id(self.ledger.end()) };
+        let above = self.read.find(doc! {}).hint(hint()).min(end).limit(MAX_STRANGERS).await?;
+        let mut part = Books::default();
+        for mut cursor in [below, above] {
+            while cursor.advance().await? {
+                self.wrong(&mut part, cursor.current(), None, &ContentError::NotOurs);
+            }
+        }
+        Ok(part)
+    }
+}
+
+fn sample(part: &mut Books, kind: &str, key: String, detail: &str) {
+    if part.samples.len() < MAX_SAMPLES {
+        part.samples.push(Finding { kind: kind.into(), key, detail: detail.into() });
+    }
+}
+
+/// Keys are stored as signed integers; 2^63 of them are enough.
+fn id(key: u64) -> i64 {
+    i64::try_from(key).unwrap_or(i64::MAX)
+}

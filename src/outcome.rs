@@ -1,0 +1,238 @@
+//! What became of an operation. The only module that looks inside a driver error.
+//!
+//! Labels come before kinds, kinds before codes; what is not listed is unknown. A wrong "failed" would
+//! turn a correct database into a false finding; a wrong "unknown" only weakens one check.
+
+use mongodb::error::{Error, ErrorKind, InsertManyError, NO_WRITES_PERFORMED, WriteFailure};
+
+/// Not primary (any more): the command was refused before it did anything.
+const NOT_WRITABLE_PRIMARY: [i32; 3] = [10107, 13435, 10058];
+/// Stepping down, shutting down, recovering: it may have been applied before.
+const RECOVERING: [i32; 5] = [11600, 11602, 13436, 189, 91];
+const DUPLICATE_KEY: i32 = 11000;
+/// `SERVER_OVERLOADED` refusals carry this label; they never count as throughput.
+const OVERLOADED: &str = "SystemOverloadedError";
+/// Longest error text that is kept.
+const MAX_TEXT: usize = 300;
+
+/// What became of one operation, or of one key of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Acknowledged as the write concern asks, or the read returned.
+    Ok,
+    /// Surely not applied, or a read without an answer.
+    Failed(Cause),
+    /// May have been applied.
+    Unknown(Cause),
+}
+
+/// Why an operation was not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Our word for it; a small, fixed set.
+    pub class: &'static str,
+    /// The server's code, if it gave one.
+    pub code: Option<i32>,
+    /// One line for people, without secrets.
+    pub text: String,
+    /// It ended because its deadline passed, not because of an answer.
+    pub timed_out: bool,
+}
+
+impl Cause {
+    /// A cause without a code.
+    #[must_use]
+    pub fn new(class: &'static str, text: impl Into<String>) -> Self {
+        Self { class, code: None, text: text.into(), timed_out: false }
+    }
+
+    /// Our own deadline passed.
+    #[must_use]
+    pub fn deadline(seconds: f64) -> Self {
+        let text = format!("no answer within the deadline of {seconds} s");
+        Self { timed_out: true, ..Self::new("deadline", text) }
+    }
+}
+
+/// Outcome of a read that failed.
+#[must_use]
+pub fn of_read(error: &Error) -> Outcome {
+    Outcome::Failed(cause(error))
+}
+
+/// Outcome of a write of one document that failed.
+#[must_use]
+pub fn of_write(error: &Error) -> Outcome {
+    let cause = cause(error);
+    if error.contains_label(NO_WRITES_PERFORMED) || error.contains_label(OVERLOADED) {
+        return Outcome::Failed(cause);
+    }
+    match error.kind.as_ref() {
+        ErrorKind::ServerSelection { .. }
+        | ErrorKind::DnsResolve { .. }
+        | ErrorKind::InvalidArgument { .. }
+        | ErrorKind::Authentication { .. }
+        | ErrorKind::InvalidTlsConfig { .. }
+        | ErrorKind::Write(WriteFailure::WriteError(_)) => Outcome::Failed(cause),
+        ErrorKind::Command(command) if NOT_WRITABLE_PRIMARY.contains(&command.code) => Outcome::Failed(cause),
+        ErrorKind::Command(command) if RECOVERING.contains(&command.code) => Outcome::Unknown(cause),
+        _ => Outcome::Unknown(cause),
+    }
+}
+
+/// One outcome per document of a batch whose keys we chose ourselves, from the error's indexes and the
+/// `ordered` flag; never from the ids that the driver returns.
+#[must_use]
+pub fn of_batch(error: &Error, count: usize, ordered: bool) -> Vec<Outcome> {
+    let ErrorKind::InsertMany(batch) = error.kind.as_ref() else {
+        return vec![of_write(error); count];
+    };
+    if batch.write_errors.is_none() && batch.write_concern_error.is_none() {
+        return vec![Outcome::Unknown(cause(error)); count];
+    }
+    batch_outcomes(batch, count, ordered)
+}
+
+fn batch_outcomes(batch: &InsertManyError, count: usize, ordered: bool) -> Vec<Outcome> {
+    let written = match &batch.write_concern_error {
+        // On the primary, but not confirmed: it may be rolled back.
+        Some(concern) => Outcome::Unknown(Cause {
+            code: Some(concern.code),
+            ..Cause::new("write_concern", clip(&concern.message))
+        }),
+        None => Outcome::Ok,
+    };
+    let mut outcomes = vec![written; count];
+    let mut stopped_at = None;
+    for failure in batch.write_errors.iter().flatten() {
+        let class = write_error_class(failure.code);
+        let cause = Cause { code: Some(failure.code), ..Cause::new(class, clip(&failure.message)) };
+        if let Some(slot) = outcomes.get_mut(failure.index) {
+            *slot = Outcome::Failed(cause);
+        }
+        stopped_at = Some(stopped_at.map_or(failure.index, |at: usize| at.min(failure.index)));
+    }
+    if let (true, Some(at)) = (ordered, stopped_at) {
+        for slot in outcomes.iter_mut().skip(at + 1) {
+            *slot = Outcome::Failed(Cause::new("not_attempted", "an earlier document of the batch failed"));
+        }
+    }
+    outcomes
+}
+
+const fn write_error_class(code: i32) -> &'static str {
+    if code == DUPLICATE_KEY { "duplicate_key" } else { "write_error" }
+}
+
+/// Class, code and text of a driver error.
+#[must_use]
+pub fn cause(error: &Error) -> Cause {
+    let (class, code) = match error.kind.as_ref() {
+        ErrorKind::Command(command) => (command_class(command.code), Some(command.code)),
+        ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => ("write_concern", Some(concern.code)),
+        ErrorKind::Write(WriteFailure::WriteError(write)) => (write_error_class(write.code), Some(write.code)),
+        ErrorKind::InsertMany(batch) => match (&batch.write_errors, &batch.write_concern_error) {
+            (_, Some(concern)) => ("write_concern", Some(concern.code)),
+            (Some(errors), None) => ("write_error", errors.first().map(|e| e.code)),
+            (None, None) => ("write_error", None),
+        },
+        ErrorKind::Io(_) => ("network", None),
+        ErrorKind::ConnectionPoolCleared { .. } => ("pool_cleared", None),
+        ErrorKind::ServerSelection { .. } => ("server_selection", None),
+        ErrorKind::Authentication { .. } => ("authentication", None),
+        ErrorKind::DnsResolve { .. } => ("dns", None),
+        ErrorKind::InvalidArgument { .. } => ("invalid_argument", None),
+        ErrorKind::InvalidResponse { .. } => ("invalid_response", None),
+        ErrorKind::IncompatibleServer { .. } => ("incompatible_server", None),
+        ErrorKind::Shutdown => ("client_shut_down", None),
+        _ => ("other", None),
+    };
+    let class = if error.contains_label(OVERLOADED) { "overloaded" } else { class };
+    Cause { class, code, text: text(error), timed_out: false }
+}
+
+const fn command_class(code: i32) -> &'static str {
+    match code {
+        10107 | 13435 | 10058 => "not_primary",
+        11600 | 91 => "shutting_down",
+        11602 | 13436 | 189 => "stepping_down",
+        11601 => "interrupted",
+        50 => "max_time",
+        DUPLICATE_KEY => "duplicate_key",
+        _ => "command",
+    }
+}
+
+/// A driver error in one line for people: the driver prints kind, labels, source and the server's whole
+/// answer.
+#[must_use]
+pub fn text(error: &Error) -> String {
+    let line = match error.kind.as_ref() {
+        ErrorKind::Command(command) => {
+            format!("{} ({}): {}", command.code_name, command.code, command.message)
+        }
+        ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => {
+            format!("write concern not met, {} ({}): {}", concern.code_name, concern.code, concern.message)
+        }
+        ErrorKind::Write(WriteFailure::WriteError(write)) => format!("({}) {}", write.code, write.message),
+        kind => kind.to_string(),
+    };
+    clip(&line)
+}
+
+fn clip(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(MAX_TEXT) {
+        Some((at, _)) => format!("{}...", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(errors: &str, concern: &str) -> InsertManyError {
+        let text =
+            format!(r#"{{"writeErrors": {errors}, "writeConcernError": {concern}, "insertedIds": {{}}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    const KEY_4_EXISTS: &str = r#"[{"index": 4, "code": 11000, "errmsg": "E11000", "message": "E11000"}]"#;
+
+    fn words(outcomes: &[Outcome]) -> String {
+        let word = |o: &Outcome| match o {
+            Outcome::Ok => 'o',
+            Outcome::Failed(cause) if cause.class == "not_attempted" => '-',
+            Outcome::Failed(_) => 'f',
+            Outcome::Unknown(_) => '?',
+        };
+        outcomes.iter().map(word).collect()
+    }
+
+    #[test]
+    fn a_batch_is_booked_key_by_key() {
+        let duplicate = batch(KEY_4_EXISTS, "null");
+        assert_eq!(words(&batch_outcomes(&duplicate, 10, false)), "oooofooooo");
+        assert_eq!(words(&batch_outcomes(&duplicate, 10, true)), "oooof-----");
+        let concern = r#"{"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting", "errInfo": null}"#;
+        assert_eq!(words(&batch_outcomes(&batch("null", concern), 10, false)), "??????????");
+        assert_eq!(words(&batch_outcomes(&batch(KEY_4_EXISTS, concern), 10, false)), "????f?????");
+    }
+
+    #[test]
+    fn a_lost_connection_leaves_every_key_of_a_batch_unknown() {
+        let error = Error::from(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        assert_eq!(words(&of_batch(&error, 3, false)), "???");
+        assert!(matches!(of_write(&error), Outcome::Unknown(_)));
+        assert!(matches!(of_read(&error), Outcome::Failed(_)));
+        assert_eq!(cause(&error).class, "network");
+    }
+
+    #[test]
+    fn cutting_a_long_text_keeps_whole_characters() {
+        let long = "ü".repeat(MAX_TEXT + 5);
+        assert_eq!(clip(&long).chars().count(), MAX_TEXT + 3);
+        assert_eq!(clip("one\ntwo"), "one");
+    }
+}

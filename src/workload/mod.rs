@@ -1,0 +1,201 @@
+//! The load: what is sent, when, by whom, and what became of it. It does not know that faults exist.
+
+mod load;
+mod pacer;
+mod sampler;
+mod stats;
+mod store;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+pub use load::{LoadError, LoadProgress, Loaded, load};
+pub use sampler::{Live, LiveRow, Sample, Sampler};
+pub use stats::{ErrorCell, ErrorKey, PieceCell, Taken, histogram};
+pub use store::{Request, Store};
+
+use crate::clock::{Clock, Moment};
+use crate::dataset::Documents;
+use crate::ledger::Ledger;
+use crate::plan;
+use crate::scenario::{Dataset, OpKind, Workload};
+use pacer::Pacer;
+use stats::{Finished, Stats};
+use worker::{Busy, Worker};
+
+/// The tester itself broke. Errors of the database never come here.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// An operation's task panicked.
+    #[error("a worker's operation panicked: {0}")]
+    Panicked(JoinError),
+    /// An operation's task ended without an answer.
+    #[error("a worker's operation ended without an answer")]
+    NoAnswer,
+    /// The kernel's timer failed.
+    #[error("a worker's timer failed: {0}")]
+    Timer(std::io::Error),
+    /// No descriptor left.
+    #[error("start a worker: {0} (more workers than file descriptors? try `ulimit -n`)")]
+    Start(std::io::Error),
+}
+
+/// What the workers of one workload share.
+#[derive(Debug)]
+pub struct Lane {
+    /// Settings.
+    pub workload: Workload,
+    store: Store,
+    ledger: Arc<Ledger>,
+    pacer: Option<Pacer>,
+    stats: Stats,
+    busy: Vec<Busy>,
+    alive: AtomicU32,
+    /// Signed: an operation may end in the instant before it is counted.
+    abandoned: AtomicI64,
+    version: AtomicU32,
+    cumulative: Vec<(f64, OpKind)>,
+}
+
+impl Lane {
+    fn pick_kind(&self, uniform: f64) -> OpKind {
+        let last = self.cumulative.last().map_or(OpKind::Read, |(_, kind)| *kind);
+        self.cumulative.iter().find(|(edge, _)| uniform < *edge).map_or(last, |(_, kind)| *kind)
+    }
+
+    /// A version that no other update of this lane writes (it wraps after 2^32 updates).
+    fn next_version(&self) -> u32 {
+        self.version.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    fn abandoned(&self) -> u64 {
+        u64::try_from(self.abandoned.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    fn book_missed(&self, intended: Moment, now: Moment) {
+        let finished = now;
+        self.stats.record(&Finished { intended, sent: None, finished, worker_was_free: false, outcome: None });
+    }
+}
+
+/// All workloads of a run.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    lanes: Vec<Arc<Lane>>,
+    clock: Clock,
+    epoch: Moment,
+}
+
+/// What a drive needs.
+#[derive(Debug)]
+pub struct DriveInput<'a> {
+    /// One client for the whole run.
+    pub client: &'a mongodb::Client,
+    /// Where.
+    pub dataset: &'a Dataset,
+    /// What, how fast, by how many.
+    pub workloads: &'a [Workload],
+    /// The content of the documents.
+    pub documents: Documents,
+    /// What was acknowledged.
+    pub ledger: &'a Arc<Ledger>,
+    /// Start of second 0.
+    pub epoch: Moment,
+}
+
+impl Drive {
+    /// Sets the lanes up; nothing is sent before [`Drive::start`].
+    #[must_use]
+    pub fn new(input: &DriveInput<'_>, clock: Clock) -> Self {
+        let lane = |workload: &Workload| {
+            let store = Store::new(
+                input.client,
+                input.dataset,
+                workload,
+                input.documents.clone(),
+                Arc::clone(input.ledger),
+            );
+            Arc::new(Lane {
+                store,
+                ledger: Arc::clone(input.ledger),
+                pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, rate)),
+                stats: Stats::new(input.epoch),
+                busy: (0..workload.workers).map(|_| Busy::default()).collect(),
+                alive: AtomicU32::new(0),
+                abandoned: AtomicI64::new(0),
+                version: AtomicU32::new(0),
+                cumulative: cumulative(&workload.mix),
+                workload: workload.clone(),
+            })
+        };
+        Self { lanes: input.workloads.iter().map(lane).collect(), clock, epoch: input.epoch }
+    }
+
+    /// Starts all workers in the caller's set. They run until `stop`.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn start(
+        &self,
+        tasks: &mut JoinSet<Result<(), WorkerError>>,
+        seed: u64,
+        stop: &CancellationToken,
+    ) -> Result<(), WorkerError> {
+        for (l, lane) in self.lanes.iter().enumerate() {
+            for w in 0..lane.busy.len() {
+                let seed = plan::stream_seed(seed, "worker", ((l as u64) << 32) | w as u64);
+                let worker =
+                    Worker::new(Arc::clone(lane), w, self.clock, seed).map_err(WorkerError::Start)?;
+                tasks.spawn(worker.run(stop.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the measured phase at `end`: what is still in flight is booked in its last second, and
+    /// arrivals that stuck workers never took are missed.
+    pub fn close(&self, end: Moment) {
+        let last = end.saturating_sub(self.epoch).as_nanos().saturating_sub(1) / 1_000_000_000;
+        for lane in &self.lanes {
+            lane.stats.close(u64::try_from(last).unwrap_or(u64::MAX));
+            for intended in lane.pacer.iter().flat_map(|pacer| pacer.take_overdue(end)) {
+                lane.book_missed(intended, end);
+            }
+        }
+    }
+
+    /// The warm-up is over: its errors are not judged.
+    pub fn forget_errors(&self) {
+        for lane in &self.lanes {
+            lane.stats.clear_errors();
+        }
+    }
+
+    /// The lanes, in the order of the scenario.
+    #[must_use]
+    pub fn lanes(&self) -> &[Arc<Lane>] {
+        &self.lanes
+    }
+
+    /// Operations that outlived their deadline and are not resolved.
+    #[must_use]
+    pub fn abandoned(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.abandoned()).sum()
+    }
+}
+
+/// Upper edges of the kinds in [0, 1).
+fn cumulative(mix: &[(OpKind, f64)]) -> Vec<(f64, OpKind)> {
+    let total: f64 = mix.iter().map(|(_, weight)| weight).sum();
+    let mut edge = 0.0;
+    mix.iter()
+        .map(|(kind, weight)| {
+            edge += weight / total;
+            (edge, *kind)
+        })
+        .collect()
+}

@@ -1,0 +1,120 @@
+//! Takes the statistics once a second, also when every worker is stuck.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::stats::{ErrorCell, ErrorKey};
+use super::{Drive, Lane, Taken};
+
+/// How long after the end of a second it is taken: workers that just finished still have to book.
+const SETTLE: Duration = Duration::from_millis(60);
+
+/// One second of one workload, on its way to the recorder.
+#[derive(Debug)]
+pub struct Sample {
+    /// Index of the workload in the scenario.
+    pub workload: usize,
+    /// Counts and latencies.
+    pub taken: Taken,
+    /// Operations in flight when the second was taken, abandoned ones included.
+    pub in_flight: u64,
+    /// Age of the oldest one that a worker waits for.
+    pub oldest: Option<Duration>,
+    /// Workers that exist.
+    pub workers_alive: u32,
+    /// All errors so far, once every ten seconds and at the end.
+    pub errors: Option<BTreeMap<ErrorKey, ErrorCell>>,
+}
+
+/// The last second, for a display and for the warm-up to watch.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// Seconds since the epoch; `None` before the first one.
+    pub second: Option<u64>,
+    /// One per workload.
+    pub rows: Vec<LiveRow>,
+}
+
+/// The last second of one workload.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LiveRow {
+    /// Acknowledged.
+    pub ok: u64,
+    /// Failed, unknown and missed.
+    pub not_ok: u64,
+    /// p99 of the response time of acknowledged operations, in microseconds.
+    pub p99_us: Option<u64>,
+}
+
+/// The task that takes the seconds.
+#[derive(Debug)]
+pub struct Sampler {
+    /// What to sample.
+    pub drive: Drive,
+    /// To the recorder.
+    pub samples: mpsc::Sender<Sample>,
+    /// To whoever watches.
+    pub live: watch::Sender<Live>,
+}
+
+impl Sampler {
+    /// Takes each second when it is over, until `drained`; then takes the rest up to `last` and ends.
+    pub async fn run(self, last: watch::Receiver<Option<u64>>, drained: CancellationToken) {
+        let mut second = 0;
+        loop {
+            let over = self.drive.epoch + Duration::from_secs(second + 1) + SETTLE;
+            tokio::select! {
+                () = self.drive.clock.sleep_until(over) => {}
+                () = drained.cancelled() => break,
+            }
+            // The last second stays open until everything in flight has been booked.
+            let ended = last.borrow().is_some_and(|end| second >= end);
+            if ended {
+                drained.cancelled().await;
+                break;
+            }
+            self.take(second, second.is_multiple_of(10)).await;
+            second += 1;
+        }
+        let end = last.borrow().unwrap_or(second);
+        while second <= end {
+            self.take(second, second == end).await;
+            second += 1;
+        }
+    }
+
+    async fn take(&self, second: u64, with_errors: bool) {
+        let mut live = Live { second: Some(second), rows: Vec::new() };
+        for (index, lane) in self.drive.lanes.iter().enumerate() {
+            let sample = self.sample(index, lane, with_errors);
+            let cell = &sample.taken.cell;
+            live.rows.push(LiveRow {
+                ok: cell.ok,
+                not_ok: cell.failed + cell.unknown + cell.missed,
+                p99_us: (cell.ok > 0).then(|| cell.response.value_at_quantile(0.99)),
+            });
+            if self.samples.send(sample).await.is_err() {
+                tracing::error!("a second was lost: the recorder is gone");
+            }
+        }
+        self.live.send_replace(live);
+    }
+
+    fn sample(&self, workload: usize, lane: &Arc<Lane>, with_errors: bool) -> Sample {
+        let now = self.drive.clock.now();
+        let since: Vec<_> = lane.busy.iter().filter_map(super::worker::Busy::since).collect();
+        Sample {
+            workload,
+            taken: lane.stats.take(),
+            in_flight: since.len() as u64 + lane.abandoned(),
+            oldest: since.iter().min().map(|at| now.saturating_sub(*at)),
+            workers_alive: lane.alive.load(Ordering::Relaxed),
+            errors: with_errors.then(|| lane.stats.errors()),
+        }
+    }
+}

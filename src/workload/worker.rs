@@ -1,0 +1,256 @@
+//! One worker: takes arrivals, sends operations, keeps to the deadline. It never dies of an error.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::pacer::Arrival;
+use super::stats::Finished;
+use super::store::Request;
+use super::{Lane, WorkerError};
+use crate::clock::{Alarm, Clock, Moment};
+use crate::dataset::Chooser;
+use crate::ledger::{KeySource, State};
+use crate::outcome::{Cause, Outcome};
+use crate::scenario::OpKind;
+
+/// Operations of one worker that outlived their deadline and are not resolved. Each is a task of some
+/// 10 kB; a worker that has this many waits for one to end.
+const MAX_ABANDONED: usize = 256;
+/// How long a worker waits for abandoned operations at the end.
+const GRACE: Duration = Duration::from_secs(2);
+/// Other keys that are tried when the chosen one is not acknowledged.
+const KEY_TRIES: u32 = 32;
+
+/// What others may see of a worker: nanoseconds on the run clock since which its operation is in
+/// flight, plus one; 0 while it waits.
+#[derive(Debug, Default)]
+pub struct Busy(AtomicU64);
+
+impl Busy {
+    /// Since when an operation is in flight.
+    pub fn since(&self) -> Option<Moment> {
+        self.0.load(Ordering::Relaxed).checked_sub(1).map(Duration::from_nanos)
+    }
+
+    fn set(&self, since: Option<Moment>) {
+        let value = since.map_or(0, |at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX - 1) + 1);
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// One worker of a lane.
+pub struct Worker {
+    lane: Arc<Lane>,
+    index: usize,
+    clock: Clock,
+    alarm: Alarm,
+    rng: ChaCha8Rng,
+    keys: KeySource,
+    chooser: Option<Chooser>,
+    in_flight: JoinSet<()>,
+}
+
+impl Worker {
+    /// Worker number `index` of a lane.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left for its alarm.
+    pub fn new(lane: Arc<Lane>, index: usize, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
+        let keys = KeySource::new(lane.workload.write_concern.is_majority());
+        let rng = ChaCha8Rng::from_seed(seed);
+        let alarm = Alarm::new(clock)?;
+        Ok(Self { lane, index, clock, alarm, rng, keys, chooser: None, in_flight: JoinSet::new() })
+    }
+
+    /// Works until told to stop; the operation in flight is finished, or given up at its deadline.
+    ///
+    /// # Errors
+    /// Only when the tester itself is broken: an operation's task panicked, or the timer failed.
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), WorkerError> {
+        let _alive = Alive::new(Arc::clone(&self.lane));
+        while !stop.is_cancelled() {
+            self.reap(&stop).await?;
+            let Some((intended, worker_was_free)) = self.next_start(&stop).await? else {
+                continue;
+            };
+            let Some(request) = self.next_request() else {
+                // Nothing was acknowledged yet that could be read.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            self.perform(request, intended, worker_was_free).await?;
+        }
+        self.finish().await
+    }
+
+    /// The intended start of the next operation; `None`: nothing to send (missed, or told to stop).
+    async fn next_start(&self, stop: &CancellationToken) -> Result<Option<(Moment, bool)>, WorkerError> {
+        let now = self.clock.now();
+        let Some(pacer) = &self.lane.pacer else {
+            return Ok(Some((now, false)));
+        };
+        match pacer.take(now) {
+            Arrival::Missed(intended) => {
+                self.lane.book_missed(intended, now);
+                // Thousands may be due at once after a freeze: let others run.
+                tokio::task::consume_budget().await;
+                Ok(None)
+            }
+            Arrival::Send(intended) if intended <= now => Ok(Some((intended, false))),
+            Arrival::Send(intended) => tokio::select! {
+                biased;
+                () = stop.cancelled() => Ok(None),
+                woken = self.alarm.wait_until(intended) => {
+                    woken.map_err(WorkerError::Timer)?;
+                    Ok(Some((intended, true)))
+                }
+            },
+        }
+    }
+
+    fn next_request(&mut self) -> Option<Request> {
+        let lane = Arc::clone(&self.lane);
+        match lane.pick_kind(self.rng.random::<f64>()) {
+            OpKind::Insert => {
+                let count = u64::from(lane.workload.batch);
+                Some(Request::Insert { first: self.keys.take(&lane.ledger, count), count })
+            }
+            OpKind::Read => Some(Request::Read { key: self.acknowledged_key()? }),
+            OpKind::Update => {
+                let key = self.acknowledged_key()?;
+                Some(Request::Update { key, version: lane.next_version() })
+            }
+        }
+    }
+
+    /// A key that was acknowledged, by the lane's distribution.
+    fn acknowledged_key(&mut self) -> Option<u64> {
+        let ledger = &self.lane.ledger;
+        let keys = if ledger.loaded() > 0 { ledger.loaded() } else { ledger.high_water() };
+        // Without loaded documents the key space grows: follow it in doublings.
+        let stale = self.chooser.as_ref().is_none_or(|c| keys >= 2 * c.keys());
+        if stale {
+            self.chooser = Chooser::new(self.lane.workload.distribution, keys).ok();
+        }
+        let chooser = self.chooser.as_ref()?;
+        (0..KEY_TRIES).map(|_| chooser.choose(&mut self.rng)).find(|k| ledger.state(*k) == State::Acknowledged)
+    }
+
+    /// Sends one operation in a task of its own and waits for it until the deadline. The driver's
+    /// future is never dropped: past the deadline it goes on, and its late result is booked.
+    async fn perform(&mut self, request: Request, intended: Moment, free: bool) -> Result<(), WorkerError> {
+        let (answer, mut receiver) = oneshot::channel();
+        let sent = self.clock.now();
+        self.busy().set(Some(sent));
+        let lane = Arc::clone(&self.lane);
+        self.in_flight.spawn(async move {
+            let outcomes = lane.store.execute(request).await;
+            if let Err(late) = answer.send(outcomes) {
+                lane.store.book(request, &late);
+                lane.abandoned.fetch_sub(1, Ordering::Relaxed);
+            }
+        });
+        let deadline = self.lane.workload.deadline;
+        let outcomes = match tokio::time::timeout(deadline, &mut receiver).await {
+            Ok(Ok(outcomes)) => outcomes,
+            Ok(Err(_)) => return Err(self.broken().await),
+            Err(_) => {
+                // The answer may have come at this very moment: after the close it is here or late.
+                receiver.close();
+                receiver.try_recv().unwrap_or_else(|_| {
+                    self.lane.abandoned.fetch_add(1, Ordering::Relaxed);
+                    vec![timed_out(request, deadline)]
+                })
+            }
+        };
+        let finished = self.clock.now();
+        self.busy().set(None);
+        self.lane.store.book(request, &outcomes);
+        let outcome = worst(outcomes);
+        self.lane.stats.record(&Finished {
+            intended,
+            sent: Some(sent),
+            finished,
+            worker_was_free: free,
+            outcome: Some(&outcome),
+        });
+        Ok(())
+    }
+
+    /// Clears the tasks that ended; waits when too many did not.
+    async fn reap(&mut self, stop: &CancellationToken) -> Result<(), WorkerError> {
+        while let Some(ended) = self.in_flight.try_join_next() {
+            ended.map_err(WorkerError::Panicked)?;
+        }
+        while self.in_flight.len() >= MAX_ABANDONED && !stop.is_cancelled() {
+            tokio::select! {
+                ended = self.in_flight.join_next() => { ended.transpose().map_err(WorkerError::Panicked)?; }
+                () = stop.cancelled() => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn broken(&mut self) -> WorkerError {
+        match self.in_flight.join_next().await {
+            Some(Err(panic)) => WorkerError::Panicked(panic),
+            _ => WorkerError::NoAnswer,
+        }
+    }
+
+    /// Gives abandoned operations a last chance to say what became of them.
+    async fn finish(mut self) -> Result<(), WorkerError> {
+        let drained = tokio::time::timeout(GRACE, async {
+            while let Some(ended) = self.in_flight.join_next().await {
+                ended.map_err(WorkerError::Panicked)?;
+            }
+            Ok(())
+        });
+        drained.await.unwrap_or(Ok(()))
+    }
+
+    fn busy(&self) -> &Busy {
+        &self.lane.busy[self.index]
+    }
+}
+
+fn timed_out(request: Request, deadline: Duration) -> Outcome {
+    let cause = Cause::deadline(deadline.as_secs_f64());
+    match request {
+        Request::Read { .. } => Outcome::Failed(cause),
+        Request::Insert { .. } | Request::Update { .. } => Outcome::Unknown(cause),
+    }
+}
+
+/// An operation is as good as its worst key: unknown before failed before ok.
+fn worst(outcomes: Vec<Outcome>) -> Outcome {
+    let rank = |o: &Outcome| match o {
+        Outcome::Ok => 0,
+        Outcome::Failed(_) => 1,
+        Outcome::Unknown(_) => 2,
+    };
+    outcomes.into_iter().max_by_key(rank).unwrap_or(Outcome::Ok)
+}
+
+/// Counts a worker as alive for as long as it exists, panics included.
+struct Alive(Arc<Lane>);
+
+impl Alive {
+    fn new(lane: Arc<Lane>) -> Self {
+        lane.alive.fetch_add(1, Ordering::Relaxed);
+        Self(lane)
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
