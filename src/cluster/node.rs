@@ -1,0 +1,307 @@
+//! One node of a managed cluster: the same name, port and folder over all its restarts.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bson::{Document, doc};
+use faults::{Exit, Member, Role};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use wire::{CommandError, Connection};
+
+use super::ClusterError;
+use super::binary::Binary;
+use super::process::{Lifetime, Process, Reaper};
+use crate::clock::Clock;
+
+/// mongod's exit code when it cannot listen.
+const EXIT_ADDRESS_IN_USE: i32 = 48;
+/// Below the range from which the system takes the ports of outgoing connections.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+const PORT_TRIES: u32 = 200;
+const POLL: Duration = Duration::from_millis(20);
+/// A healthy node answers `hello` within milliseconds; a paused one never does.
+const ASK_DEADLINE: Duration = Duration::from_millis(1_000);
+/// Lines of the log shown when a start fails.
+const LOG_LINES: usize = 5;
+
+/// What does not change over the life of a node.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `node1`, `node2` ...
+    pub name: String,
+    /// Its folder: log, output and `db`.
+    pub dir: PathBuf,
+    /// Which program.
+    pub binary: Binary,
+    /// Name of its replica set; `None`: standalone.
+    pub replica_set: Option<String>,
+    /// WiredTiger cache in bytes.
+    pub cache_bytes: u64,
+    /// `--setParameter` name=value.
+    pub parameters: Vec<String>,
+    /// Whether it dies with the tester.
+    pub lifetime: Lifetime,
+}
+
+/// One node.
+#[derive(Debug)]
+pub struct Node {
+    settings: Settings,
+    port: Mutex<u16>,
+    process: Mutex<Option<Arc<Process>>>,
+    /// Set before we cause an end, so that any other end is a finding.
+    end_expected: Mutex<bool>,
+    /// Kept open: a new connection for every question would fill the server's log.
+    connection: tokio::sync::Mutex<Option<Connection>>,
+    clock: Clock,
+}
+
+impl Node {
+    /// A node that is not started yet, on a free port, with its folder made.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or no port is free.
+    pub fn new(settings: Settings, clock: Clock) -> Result<Self, ClusterError> {
+        let db = settings.dir.join("db");
+        std::fs::create_dir_all(&db).map_err(|e| ClusterError::folder(&db, &e))?;
+        let port = Mutex::new(free_port()?);
+        Ok(Self {
+            settings,
+            port,
+            process: Mutex::new(None),
+            end_expected: Mutex::new(false),
+            connection: tokio::sync::Mutex::new(None),
+            clock,
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.settings.dir
+    }
+
+    /// Its port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        *lock(&self.port)
+    }
+
+    /// `127.0.0.1:port`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port())
+    }
+
+    /// Its log.
+    #[must_use]
+    pub fn log_path(&self) -> PathBuf {
+        self.settings.dir.join("mongod.log")
+    }
+
+    /// Its process, while that runs.
+    #[must_use]
+    pub fn process(&self) -> Option<Arc<Process>> {
+        lock(&self.process).clone().filter(|p| p.is_running())
+    }
+
+    /// Whether the end of its process is our doing. Forgets the answer.
+    #[must_use]
+    pub fn take_end_expected(&self) -> bool {
+        std::mem::take(&mut *lock(&self.end_expected))
+    }
+
+    /// From now on the end of its process is our doing.
+    pub fn expect_end(&self) {
+        *lock(&self.end_expected) = true;
+    }
+
+    /// Starts the process. The caller runs the reaper and then waits with [`Node::ready`].
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn spawn(&self) -> Result<Reaper, ClusterError> {
+        *lock(&self.end_expected) = false;
+        let s = &self.settings;
+        let spawned = Process::spawn(&s.binary, &self.arguments(), &s.dir, s.lifetime);
+        let (process, reaper) = spawned.map_err(|e| ClusterError::Spawn {
+            node: s.name.clone(),
+            binary: s.binary.path.clone(),
+            why: e.to_string(),
+        })?;
+        *lock(&self.process) = Some(Arc::new(process));
+        Ok(reaper)
+    }
+
+    /// Moves to another free port: only before its replica set is initiated.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn move_port(&self) -> Result<(), ClusterError> {
+        *lock(&self.port) = free_port()?;
+        Ok(())
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let s = &self.settings;
+        #[expect(clippy::cast_precision_loss, reason = "a cache size; mongod takes a fraction of GB")]
+        let cache_gib = s.cache_bytes as f64 / f64::from(1 << 30);
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        let mut all: Vec<String> = vec!["--port".into(), self.port().to_string()];
+        all.extend(["--bind_ip".into(), "127.0.0.1".into(), "--nounixsocket".into()]);
+        all.extend(["--dbpath".into(), text(s.dir.join("db"))]);
+        all.extend(["--logpath".into(), text(self.log_path()), "--logappend".into()]);
+        all.extend(["--wiredTigerCacheSizeGB".into(), format!("{cache_gib:.3}")]);
+        if let Some(set) = &s.replica_set {
+            all.extend(["--replSet".into(), set.clone()]);
+        }
+        for parameter in &s.parameters {
+            all.extend(["--setParameter".into(), parameter.clone()]);
+        }
+        all
+    }
+
+    /// Waits until the node answers **and** is our process.
+    ///
+    /// # Errors
+    /// `Exited` when the process ended first, `NotReady` at the deadline.
+    pub async fn ready(&self, deadline: Duration) -> Result<(), ClusterError> {
+        let Some(process) = self.process() else {
+            return Err(self.exited(Exit { code: None, signal: None }));
+        };
+        let until = self.clock.now() + deadline;
+        let answers = async {
+            while self.pid_by_server().await != Some(process.pid()) {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        tokio::select! {
+            () = answers => Ok(()),
+            exit = process.exited() => Err(self.exited(exit)),
+            () = self.clock.sleep_until(until) => Err(ClusterError::NotReady {
+                node: self.name().into(),
+                seconds: deadline.as_secs_f64(),
+                log: self.log_path(),
+                tail: self.log_tail(),
+            }),
+        }
+    }
+
+    async fn pid_by_server(&self) -> Option<i32> {
+        let status = doc! { "serverStatus": 1, "metrics": 0, "wiredTiger": 0, "locks": 0, "tcmalloc": 0 };
+        let status = self.ask(&status, ASK_DEADLINE).await.ok()?;
+        let pid = status.get("pid")?;
+        let wide = pid.as_i64().or_else(|| pid.as_i32().map(i64::from))?;
+        i32::try_from(wide).ok()
+    }
+
+    /// What the node says it is now.
+    pub async fn member(&self) -> Member {
+        let hello = match self.process() {
+            Some(_) => self.ask(&doc! { "hello": 1 }, ASK_DEADLINE).await.ok(),
+            None => None,
+        };
+        let role = hello.as_ref().map_or(Role::Down, role_of);
+        let term = match role {
+            Role::Down | Role::Standalone => None,
+            _ => self.term().await,
+        };
+        Member { name: self.name().into(), role, term }
+    }
+
+    async fn term(&self) -> Option<i64> {
+        self.ask(&doc! { "replSetGetStatus": 1 }, ASK_DEADLINE).await.ok()?.get_i64("term").ok()
+    }
+
+    /// Runs an admin command on this very node.
+    ///
+    /// # Errors
+    /// As the server or the connection says.
+    pub async fn ask(&self, command: &Document, deadline: Duration) -> Result<Document, CommandError> {
+        let mut slot = self.connection.lock().await;
+        let fresh = slot.as_ref().is_none_or(Connection::is_broken);
+        if fresh {
+            *slot = Some(Connection::connect(&self.address(), deadline).await?);
+        }
+        let Some(connection) = slot.as_mut() else {
+            return Err(CommandError::Timeout(deadline));
+        };
+        let answer = connection.command("admin", command, deadline).await;
+        match answer {
+            // The process behind a kept connection may have been restarted: ask the new one.
+            Err(CommandError::Io(_)) if !fresh => {
+                let mut again = Connection::connect(&self.address(), deadline).await?;
+                let answer = again.command("admin", command, deadline).await;
+                *slot = Some(again);
+                answer
+            }
+            answer => answer,
+        }
+    }
+
+    fn exited(&self, exit: Exit) -> ClusterError {
+        ClusterError::Exited {
+            node: self.name().into(),
+            address_in_use: exit.code == Some(EXIT_ADDRESS_IN_USE),
+            how: how(exit),
+            log: self.log_path(),
+            tail: self.log_tail(),
+        }
+    }
+
+    /// The last lines of the log, or of what the process printed when it has no log yet.
+    fn log_tail(&self) -> String {
+        let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        let log = read(self.log_path());
+        let text = if log.is_empty() { read(self.settings.dir.join("stdio.log")) } else { log };
+        let lines: Vec<&str> = text.lines().collect();
+        let from = lines.len().saturating_sub(LOG_LINES);
+        lines[from..].iter().map(|l| format!("  {}", l.chars().take(400).collect::<String>())).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// An exit in words.
+#[must_use]
+pub fn how(exit: Exit) -> String {
+    match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "it was not running".into(),
+    }
+}
+
+fn role_of(hello: &Document) -> Role {
+    let yes = |name: &str| hello.get_bool(name).unwrap_or(false);
+    if !hello.contains_key("setName") {
+        // A member before its initiation says "isreplicaset".
+        return if yes("isWritablePrimary") { Role::Standalone } else { Role::Other };
+    }
+    match (yes("isWritablePrimary"), yes("secondary")) {
+        (true, _) => Role::Primary,
+        (false, true) => Role::Secondary,
+        (false, false) => Role::Other,
+    }
+}
+
+/// A port on which nobody listens right now. Somebody may take it before mongod does: then mongod exits
+/// with "address in use", and the caller tries another one.
+fn free_port() -> Result<u16, ClusterError> {
+    let mut rng = ChaCha8Rng::seed_from_u64(crate::plan::drawn_seed());
+    (0..PORT_TRIES)
+        .map(|_| rng.random_range(PORTS))
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .ok_or(ClusterError::NoPort)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
