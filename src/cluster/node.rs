@@ -114,6 +114,12 @@ impl Node {
         lock(&self.process).clone().filter(|p| p.is_running())
     }
 
+    /// Its last process, also when that has ended.
+    #[must_use]
+    pub fn process_even_if_ended(&self) -> Option<Arc<Process>> {
+        lock(&self.process).clone()
+    }
+
     /// Whether the end of its process is our doing. Forgets the answer.
     #[must_use]
     pub fn take_end_expected(&self) -> bool {
@@ -295,7 +301,7 @@ fn role_of(hello: &Document) -> Role {
 /// A port on which nobody listens right now. Somebody may take it before mongod does: then mongod exits
 /// with "address in use", and the caller tries another one.
 fn free_port() -> Result<u16, ClusterError> {
-    let mut rng = ChaCha8Rng::seed_from_u64(crate::plan::drawn_seed());
+    let mut rng = ChaCha8Rng::seed_from_u64(crate::entropy::draw());
     (0..PORT_TRIES)
         .map(|_| rng.random_range(PORTS))
         .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())

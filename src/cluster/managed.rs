@@ -1,0 +1,286 @@
+//! A cluster of our own processes, as the faults see it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use faults::{Deployment, Exit, FaultError, View};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::binary::Binary;
+use super::node::{Node, Settings};
+use super::process::Lifetime;
+use super::replica_set::{self, SET_NAME};
+use super::ClusterError;
+use crate::event::{Event, Events};
+use crate::scenario::{Managed, Topology};
+
+/// A fresh mongod answers within two seconds; a loaded machine takes its time.
+const START_DEADLINE: Duration = Duration::from_secs(90);
+/// Fresh ports that a node tries before the set is initiated.
+const PORT_TRIES: u32 = 10;
+/// A clean shutdown of a primary waits up to 15 s for its successor.
+const STOP_DEADLINE: Duration = Duration::from_secs(30);
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+const SIGCONT: i32 = 18;
+
+/// What a managed cluster is made of.
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// Shape and options.
+    pub settings: &'a Managed,
+    /// Which mongod.
+    pub binary: &'a Binary,
+    /// Folder of the nodes' folders.
+    pub dir: PathBuf,
+    /// Whether the processes die with the tester.
+    pub lifetime: Lifetime,
+}
+
+/// A running cluster. Its processes die with it (unless detached), whatever happens.
+#[derive(Debug)]
+pub struct ManagedCluster {
+    nodes: Vec<Arc<Node>>,
+    topology: Topology,
+    events: Events,
+    /// One task per process: reaps it and reports its end.
+    reapers: Mutex<JoinSet<()>>,
+}
+
+impl ManagedCluster {
+    /// Starts the nodes, initiates the set, and waits until a majority write went through.
+    ///
+    /// # Errors
+    /// When a node does not come up or nobody takes writes. Nothing is left running then.
+    pub async fn start(
+        start: &Start<'_>,
+        events: &Events,
+        stop: &CancellationToken,
+    ) -> Result<Self, ClusterError> {
+        let clock = events.clock();
+        let nodes: Result<Vec<_>, _> =
+            (1..=start.settings.members).map(|n| Node::new(node_settings(start, n), clock).map(Arc::new)).collect();
+        let cluster = Self {
+            nodes: nodes?,
+            topology: start.settings.topology,
+            events: events.clone(),
+            reapers: Mutex::default(),
+        };
+        let result = tokio::select! {
+            result = cluster.bring_up(start.settings, stop) => result,
+            () = stop.cancelled() => Err(ClusterError::Stopped),
+        };
+        if let Err(error) = result {
+            cluster.stop_all(Duration::ZERO).await;
+            return Err(error);
+        }
+        Ok(cluster)
+    }
+
+    async fn bring_up(&self, settings: &Managed, stop: &CancellationToken) -> Result<(), ClusterError> {
+        for node in &self.nodes {
+            self.launch(node).await?;
+        }
+        for node in &self.nodes {
+            self.ready_on_a_free_port(node).await?;
+        }
+        match settings.topology {
+            Topology::Standalone => Ok(()),
+            Topology::ReplicaSet => {
+                replica_set::initiate(&self.nodes, settings.election_timeout, self.events.clock(), stop).await
+            }
+        }
+    }
+
+    /// Another program may have taken the port between our look and mongod's: then try another one.
+    async fn ready_on_a_free_port(&self, node: &Arc<Node>) -> Result<(), ClusterError> {
+        for _ in 0..PORT_TRIES {
+            match node.ready(START_DEADLINE).await {
+                Err(error) if error.is_address_in_use() => {
+                    node.move_port()?;
+                    self.launch(node).await?;
+                }
+                result => return result,
+            }
+        }
+        node.ready(START_DEADLINE).await
+    }
+
+    async fn launch(&self, node: &Arc<Node>) -> Result<i32, ClusterError> {
+        let reaper = node.spawn()?;
+        let pid = node.process().map_or(0, |p| p.pid());
+        self.events.send(Event::NodeStarted { node: node.name().into(), pid, port: node.port() }).await;
+        let (node, events) = (Arc::clone(node), self.events.clone());
+        let mut reapers = self.reapers.lock().await;
+        while reapers.try_join_next().is_some() {}
+        reapers.spawn(async move {
+            let Exit { code, signal } = reaper.run().await;
+            let expected = node.take_end_expected();
+            events.send(Event::NodeExited { node: node.name().into(), code, signal, expected }).await;
+        });
+        Ok(pid)
+    }
+
+    /// Its nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    /// How a driver reaches it.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        let hosts: Vec<_> = self.nodes.iter().map(|n| n.address()).collect();
+        match self.topology {
+            Topology::Standalone => format!("mongodb://{}/?directConnection=true", hosts.join(",")),
+            Topology::ReplicaSet => format!("mongodb://{}/?replicaSet={SET_NAME}", hosts.join(",")),
+        }
+    }
+
+    /// Starts every node that does not run, and waits until all answer and one takes writes.
+    ///
+    /// # Errors
+    /// Which node did not come back, and why.
+    pub async fn heal(&self, deadline: Duration) -> Result<(), ClusterError> {
+        let until = self.events.clock().now() + deadline;
+        for node in &self.nodes {
+            if node.process().is_none() {
+                self.launch(node).await?;
+            }
+        }
+        for node in &self.nodes {
+            node.ready(until.saturating_sub(self.events.clock().now())).await?;
+        }
+        while self.view().await.primary().is_none() {
+            if self.events.clock().now() > until {
+                let members = format!("{:?}", self.view().await.members);
+                return Err(ClusterError::NoPrimary { seconds: deadline.as_secs_f64(), members });
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// Ends all processes: asks them to shut down, kills those that still run after `grace` (at once
+    /// when that is zero), and reaps all.
+    pub async fn stop_all(&self, grace: Duration) {
+        let until = self.events.clock().now() + grace.min(STOP_DEADLINE);
+        for process in self.nodes.iter().filter_map(|n| n.process()) {
+            if !grace.is_zero() {
+                // A stopped process would keep the signal pending.
+                let _gone = process.signal(SIGCONT).and_then(|()| process.signal(SIGTERM));
+            }
+        }
+        for node in &self.nodes {
+            node.expect_end();
+            if let Some(process) = node.process() {
+                tokio::select! {
+                    biased;
+                    _ = process.exited() => {}
+                    () = self.events.clock().sleep_until(until) => {
+                        let _gone = process.signal(SIGKILL);
+                        process.exited().await;
+                    }
+                }
+            }
+        }
+        let mut reapers = self.reapers.lock().await;
+        while reapers.join_next().await.is_some() {}
+    }
+
+    fn node(&self, name: &str) -> Result<&Arc<Node>, FaultError> {
+        self.nodes.iter().find(|n| n.name() == name).ok_or_else(|| FaultError::Failed {
+            doing: "find",
+            node: name.into(),
+            why: "no node has this name".into(),
+        })
+    }
+}
+
+fn node_settings(start: &Start<'_>, number: u8) -> Settings {
+    let name = format!("node{number}");
+    Settings {
+        dir: start.dir.join(&name),
+        name,
+        binary: start.binary.clone(),
+        replica_set: (start.settings.topology == Topology::ReplicaSet).then(|| SET_NAME.to_owned()),
+        cache_bytes: start.settings.cache_bytes,
+        parameters: start.settings.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+        lifetime: start.lifetime,
+    }
+}
+
+#[async_trait]
+impl Deployment for ManagedCluster {
+    async fn view(&self) -> View {
+        let mut asked = JoinSet::new();
+        for node in &self.nodes {
+            let node = Arc::clone(node);
+            asked.spawn(async move { node.member().await });
+        }
+        let mut members = asked.join_all().await;
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        View { members }
+    }
+
+    async fn pid(&self, node: &str) -> Option<i32> {
+        self.node(node).ok()?.process().map(|p| p.pid())
+    }
+
+    async fn signal(&self, node: &str, signal: i32) -> Result<(), FaultError> {
+        let node = self.node(node)?;
+        let failed = |why: String| FaultError::Failed { doing: "signal", node: node.name().into(), why };
+        let process = node.process().ok_or_else(|| failed("it does not run".into()))?;
+        if signal == SIGKILL || signal == SIGTERM {
+            node.expect_end();
+        }
+        process.signal(signal).map_err(failed)
+    }
+
+    async fn wait_exit(&self, node: &str, deadline: Duration) -> Result<Exit, FaultError> {
+        let Some(process) = self.node(node)?.process_even_if_ended() else {
+            return Ok(Exit { code: None, signal: None });
+        };
+        tokio::time::timeout(deadline, process.exited()).await.map_err(|_| FaultError::NoEffect {
+            node: node.into(),
+            seconds: deadline.as_secs_f64(),
+            what: "the end of its process".into(),
+        })
+    }
+
+    async fn start(&self, node: &str) -> Result<i32, FaultError> {
+        let node = self.node(node)?;
+        if let Some(process) = node.process() {
+            return Ok(process.pid());
+        }
+        let failed = |e: ClusterError| FaultError::Failed { doing: "start", node: node.name().into(), why: e.to_string() };
+        self.launch(node).await.map_err(failed)
+    }
+
+    async fn wait_ready(&self, node: &str, deadline: Duration) -> Result<(), FaultError> {
+        let node = self.node(node)?;
+        let until = self.events.clock().now() + deadline;
+        loop {
+            let left = until.saturating_sub(self.events.clock().now());
+            match node.ready(left).await {
+                // A restart keeps its port: whoever holds it for a moment has to let go.
+                Err(error) if error.is_address_in_use() && !left.is_zero() => {
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    self.start(node.name()).await?;
+                }
+                Err(error) => {
+                    return Err(FaultError::Failed {
+                        doing: "restart",
+                        node: node.name().into(),
+                        why: error.to_string(),
+                    });
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `cluster start`, `stop`, `status`, `list`: a local cluster that outlives the command.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use super::{Binary, ClusterError, ManagedCluster};
+use crate::clock::Clock;
+
+const FILE: &str = "cluster.json";
+/// Asked to shut down, then killed.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// A cluster as `cluster.json` in its folder describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Playground {
+    /// `mongosoak-cluster/1`.
+    pub schema: String,
+    /// Its name: the folder's.
+    pub name: String,
+    /// How a driver reaches it.
+    pub uri: String,
+    /// Version of its mongod.
+    pub mongod: String,
+    /// Its processes.
+    pub nodes: Vec<Process>,
+}
+
+/// One process, described so that nobody else's can be mistaken for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// `node1`, `node2` ...
+    pub name: String,
+    /// Process id.
+    pub pid: i32,
+    /// When the kernel started it, in clock ticks since boot: tells a reused pid.
+    pub start_ticks: u64,
+    /// Its port on 127.0.0.1.
+    pub port: u16,
+    /// Its folder, which stands in its command line.
+    pub dir: PathBuf,
+}
+
+/// Folder of all clusters of this user.
+///
+/// # Errors
+/// When there is no home folder.
+pub fn base_dir() -> Result<PathBuf, ClusterError> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    let state = state.ok_or_else(|| ClusterError::Playground("no HOME: name a folder with --dir".into()))?;
+    Ok(state.join("mongosoak/clusters"))
+}
+
+/// Writes `cluster.json` of a cluster that was just started.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn save(dir: &Path, cluster: &ManagedCluster, binary: &Binary) -> Result<Playground, ClusterError> {
+    let name = dir.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let process = |node: &std::sync::Arc<super::node::Node>| {
+        let pid = node.process().map_or(0, |p| p.pid());
+        Process {
+            name: node.name().into(),
+            pid,
+            start_ticks: start_ticks(pid).unwrap_or_default(),
+            port: node.port(),
+            dir: node.dir().into(),
+        }
+    };
+    let playground = Playground {
+        schema: "mongosoak-cluster/1".into(),
+        name,
+        uri: cluster.uri(),
+        mongod: binary.version.to_string(),
+        nodes: cluster.nodes().iter().map(process).collect(),
+    };
+    let text = serde_json::to_string_pretty(&playground).map_err(|e| ClusterError::Playground(e.to_string()))?;
+    let path = dir.join(FILE);
+    std::fs::write(&path, text).map_err(|e| ClusterError::Playground(format!("write {}: {e}", path.display())))?;
+    Ok(playground)
+}
+
+/// Reads `cluster.json`.
+///
+/// # Errors
+/// When there is none, or it is something else.
+pub fn read(dir: &Path) -> Result<Playground, ClusterError> {
+    let path = dir.join(FILE);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|e| ClusterError::Playground(format!("no cluster in {}: {e}", dir.display())))?;
+    serde_json::from_str(&text).map_err(|e| ClusterError::Playground(format!("{}: {e}", path.display())))
+}
+
+/// All clusters below a folder, by name.
+#[must_use]
+pub fn list(base: &Path) -> Vec<Playground> {
+    let entries = std::fs::read_dir(base).into_iter().flatten().flatten();
+    let mut all: Vec<_> = entries.filter_map(|entry| read(&entry.path()).ok()).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+impl Process {
+    /// Whether it still runs, and is the very process that was started.
+    #[must_use]
+    pub fn is_ours_and_runs(&self) -> bool {
+        let cmdline = std::fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let dir = self.dir.to_string_lossy();
+        start_ticks(self.pid) == Some(self.start_ticks) && String::from_utf8_lossy(&cmdline).contains(&*dir)
+    }
+
+    fn signal(&self, signal: Signal) {
+        if self.is_ours_and_runs() {
+            // Gone in this very moment: what was wanted.
+            let _gone = kill(Pid::from_raw(self.pid), signal);
+        }
+    }
+}
+
+/// Ends the processes of a cluster and removes its folder. Touches nothing that is not provably its own.
+///
+/// # Errors
+/// When a process does not end, or the folder cannot be removed.
+pub async fn stop(dir: &Path, clock: Clock) -> Result<Playground, ClusterError> {
+    let playground = read(dir)?;
+    for process in &playground.nodes {
+        process.signal(Signal::SIGCONT);
+        process.signal(Signal::SIGTERM);
+    }
+    let until = clock.now() + GRACE;
+    let mut killed = false;
+    while playground.nodes.iter().any(Process::is_ours_and_runs) {
+        if clock.now() > until && !killed {
+            killed = true;
+            playground.nodes.iter().for_each(|p| p.signal(Signal::SIGKILL));
+        } else if clock.now() > until + GRACE {
+            return Err(ClusterError::Playground("a process did not end, even by SIGKILL".into()));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    std::fs::remove_dir_all(dir)
+        .map_err(|e| ClusterError::Playground(format!("remove {}: {e}", dir.display())))?;
+    Ok(playground)
+}
+
+/// Field 22 of `/proc/<pid>/stat`; `None` when there is no such process, or only its zombie.
+fn start_ticks(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in field 2 may hold anything: fields are counted after its closing bracket.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    (state != "Z").then(|| fields.nth(18)).flatten()?.parse().ok()
+}
