@@ -1,6 +1,7 @@
 //! mongosoak: the stability and failure-injection soak tester for MongoDB.
 
 pub mod clock;
+pub mod dataset;
 pub mod exit;
 pub mod plan;
 pub mod recording;

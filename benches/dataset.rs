@@ -1,0 +1,44 @@
+//! Nanoseconds per document and per chosen key on one core: `cargo bench --bench dataset`.
+
+use std::hint::black_box;
+
+use mongosoak::clock::Clock;
+use mongosoak::dataset::{Chooser, Documents};
+use mongosoak::scenario::{Distribution, Shape};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+fn measure(name: &str, times: u64, mut operation: impl FnMut(u64)) {
+    (0..times / 10).for_each(&mut operation);
+    let clock = Clock::start();
+    (0..times).for_each(&mut operation);
+    let ns = clock.now().as_secs_f64() * 1e9 / times as f64;
+    println!("{name:<24} {ns:8.1} ns/op {:10.3} M/s", 1e3 / ns);
+}
+
+fn main() {
+    for (shape, name) in [(Shape::Row, "row"), (Shape::Ycsb, "ycsb")] {
+        let documents = Documents::new(shape, 1);
+        let mut out = Vec::with_capacity(documents.len_bytes());
+        measure(&format!("{name} encode"), 2_000_000, |key| {
+            out.clear();
+            documents.encode(key, 1, &mut out);
+            black_box(&out);
+        });
+        let written = documents.document(1, 1);
+        measure(&format!("{name} check"), 1_000_000, |_| {
+            black_box(documents.check(&written).is_ok());
+        });
+        measure(&format!("{name} update"), 1_000_000, |key| {
+            black_box(documents.update(key, 1));
+        });
+    }
+    let distributions = [Distribution::Uniform, Distribution::Zipfian(0.99), Distribution::Zipfian(1.0)];
+    for distribution in distributions {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let Ok(chooser) = Chooser::new(distribution, 10_000_000_000) else { return };
+        measure(&format!("{distribution:?}"), 2_000_000, |_| {
+            black_box(chooser.choose(&mut rng));
+        });
+    }
+}
