@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ledger, State};
 use crate::clock::Clock;
-use crate::dataset::{ContentError, Documents};
+use crate::dataset::Documents;
 use crate::report::data::{Finding, Ledger as Books};
 
 /// Keys per range: large enough that the round trip costs nothing, small enough to repeat (8 MB).
@@ -176,7 +176,7 @@ impl<'a> Scan<'a> {
                         self.absent(&mut part, next, key);
                         next = next.max(key + 1);
                     }
-                    self.wrong(&mut part, raw, key, &error);
+                    self.wrong(&mut part, raw, key, &error.to_string());
                 }
             }
         }
@@ -219,14 +219,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn wrong(&self, part: &mut Books, raw: &bson::RawDocument, key: Option<u64>, error: &ContentError) {
+    fn wrong(&self, part: &mut Books, raw: &bson::RawDocument, key: Option<u64>, detail: &str) {
         match key.map(|k| (k, self.ledger.state(k))) {
             Some((key, state)) if state != State::NeverSent => {
                 if state == State::Acknowledged {
                     part.checked += 1;
                 }
                 part.corrupt += 1;
-                sample(part, "corrupt", key.to_string(), &error.to_string());
+                sample(part, "corrupt", key.to_string(), detail);
             }
             _ => {
                 part.alien += 1;
@@ -245,7 +245,7 @@ impl<'a> Scan<'a> {
         let mut part = Books::default();
         for mut cursor in [below, above] {
             while cursor.advance().await? {
-                self.wrong(&mut part, cursor.current(), None, &ContentError::NotOurs);
+                self.wrong(&mut part, cursor.current(), None, "");
             }
         }
         Ok(part)

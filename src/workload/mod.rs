@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use load::{LoadError, LoadProgress, Loaded, load};
 pub use sampler::{Live, LiveRow, Sample, Sampler};
-pub use stats::{ErrorCell, ErrorKey, PieceCell, Taken, histogram};
+pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
 pub use store::{Request, Store};
 
 use crate::clock::{Clock, Moment};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bson::{RawDocumentBuf, doc};
+use bson::{Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::{
     CollectionOptions, ReadConcern, ReadPreference as DriverReadPreference, SelectionCriteria,
     WriteConcern as DriverWriteConcern,
@@ -126,7 +126,10 @@ impl Store {
     }
 
     async fn update(&self, key: u64, version: u32) -> Outcome {
-        let change = self.documents.update(key, version);
+        let change = match Document::try_from(RawDocument::from_bytes(&self.documents.update(key, version))) {
+            Ok(change) => change,
+            Err(error) => return Outcome::Failed(Cause::new("invalid_update", error.to_string())),
+        };
         match self.collection.update_one(doc! { "_id": id(key) }, change).await {
             Ok(result) if result.matched_count == 1 => Outcome::Ok,
             Ok(_) => {

@@ -134,9 +134,9 @@ impl Worker {
     fn acknowledged_key(&mut self) -> Option<u64> {
         let ledger = &self.lane.ledger;
         let keys = if ledger.loaded() > 0 { ledger.loaded() } else { ledger.high_water() };
-        // Without loaded documents the key space grows: follow it in doublings.
-        let stale = self.chooser.as_ref().is_none_or(|c| keys >= 2 * c.keys());
-        if stale {
+        // Without loaded documents the key space grows: follow it in doublings, so that hot keys stay
+        // hot for a while.
+        if self.chooser.as_ref().is_none_or(|c| keys >= 2 * c.n()) {
             self.chooser = Chooser::new(self.lane.workload.distribution, keys).ok();
         }
         let chooser = self.chooser.as_ref()?;

@@ -1,0 +1,237 @@
+//! Reads a run directory back. What a killed tester left half written (a torn last line) is passed over.
+
+mod latency;
+mod series;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{ErrorLine, Line};
+use crate::event::{Event, Phase};
+use crate::plan::PlannedFault;
+use crate::recording::{FaultOutcome, FaultRecord, Recording};
+use crate::report::data::{Ledger, Load, OwnPause, Percentiles, Tester};
+
+pub use latency::Totals;
+
+/// A run as its directory tells it.
+#[derive(Clone, Debug, Default)]
+pub struct RunRecord {
+    /// What the measures need.
+    pub recording: Recording,
+    /// Whole-run latency by workload name.
+    pub latency: BTreeMap<String, Totals>,
+    /// Errors by class.
+    pub errors: Vec<ErrorLine>,
+    /// `manifest.json`.
+    pub manifest: Value,
+    /// The load, if there was one.
+    pub load: Option<Load>,
+    /// The last phase that began.
+    pub phase: Option<Phase>,
+    /// The last event of an orderly end is there.
+    pub finished: bool,
+    /// Name of the signal that stopped it.
+    pub interrupted: Option<String>,
+    /// What broke in the tester or its infrastructure.
+    pub failures: Vec<String>,
+    /// Processes that ended though nobody of us wanted it.
+    pub unexpected_exits: Vec<UnexpectedExit>,
+    /// What the tester used.
+    pub tester: Tester,
+    /// Result of the last verification.
+    pub ledger: Option<Ledger>,
+    /// Workers that were missing in some second, by workload.
+    pub lost_workers: BTreeMap<String, u64>,
+}
+
+/// A process that ended by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnexpectedExit {
+    /// Which node.
+    pub node: String,
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// The directory cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("read {path}: {why}")]
+pub struct ReadError {
+    path: PathBuf,
+    why: String,
+}
+
+impl ReadError {
+    fn new(path: &Path, why: impl ToString) -> Self {
+        Self { path: path.into(), why: why.to_string() }
+    }
+}
+
+#[derive(Deserialize)]
+struct PlanFile {
+    faults: Vec<PlannedFault>,
+}
+
+/// Reads everything that the judgement needs.
+///
+/// # Errors
+/// When it is no run directory, or a file is damaged in its middle.
+pub fn directory(dir: &Path) -> Result<RunRecord, ReadError> {
+    let manifest: Value = json_file(&dir.join("manifest.json"))?;
+    let plan: PlanFile = json_file(&dir.join("plan.json"))?;
+    let mut record = RunRecord { manifest, ..RunRecord::default() };
+    record.recording.faults = plan.faults.iter().map(planned).collect();
+    for line in events(&dir.join("events.jsonl"))? {
+        take(&mut record, line);
+    }
+    series::read(dir, &mut record)?;
+    record.latency = latency::read(dir, &mut record.recording)?;
+    record.errors = optional_json(&dir.join("errors.json"))?.unwrap_or_default();
+    record.ledger = optional_json(&dir.join("ledger.json"))?;
+    Ok(record)
+}
+
+fn json_file<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, ReadError> {
+    optional_json(path)?.ok_or_else(|| ReadError::new(path, "no such file; is this a run directory?"))
+}
+
+fn optional_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>, ReadError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => serde_json::from_str(&text).map(Some).map_err(|e| ReadError::new(path, e)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ReadError::new(path, error)),
+    }
+}
+
+/// All whole lines.
+fn events(path: &Path) -> Result<Vec<Line>, ReadError> {
+    let file = File::open(path).map_err(|e| ReadError::new(path, e))?;
+    let mut lines = Vec::new();
+    let mut torn: Option<serde_json::Error> = None;
+    for line in BufReader::new(file).lines() {
+        if let Some(error) = torn {
+            return Err(ReadError::new(path, error));
+        }
+        match serde_json::from_str(&line.map_err(|e| ReadError::new(path, e))?) {
+            Ok(line) => {
+                lines.push(line);
+                torn = None;
+            }
+            Err(error) => torn = Some(error),
+        }
+    }
+    Ok(lines)
+}
+
+fn planned(fault: &PlannedFault) -> FaultRecord {
+    FaultRecord {
+        id: fault.id.clone(),
+        spec: fault.r#do.clone(),
+        planned_s: fault.at_s,
+        injected_s: None,
+        effective_s: None,
+        lifted_s: None,
+        nodes: Vec::new(),
+        outcome: FaultOutcome::Skipped,
+        reason: Some("the run ended first".into()),
+        evidence: faults::Evidence::new(),
+    }
+}
+
+fn take(record: &mut RunRecord, line: Line) {
+    let at = line.t_s;
+    match line.event {
+        Event::Phase { phase } => {
+            record.phase = Some(phase);
+            if phase == Phase::Heal {
+                record.recording.duration_s = at.unwrap_or_default();
+            }
+        }
+        Event::Loaded { documents, seconds, storage_bytes, data_bytes } => {
+            #[expect(clippy::cast_precision_loss, reason = "a rate")]
+            let docs_per_s = if seconds > 0.0 { documents as f64 / seconds } else { 0.0 };
+            let resumed = false;
+            record.load = Some(Load { documents, seconds, docs_per_s, resumed, storage_bytes, data_bytes });
+        }
+        Event::NodeExited { node, code, signal, expected: false } => {
+            record.unexpected_exits.push(UnexpectedExit { node, code, signal });
+        }
+        Event::Interrupted { signal } => record.interrupted = Some(signal),
+        Event::Failure { what } => record.failures.push(what),
+        Event::TesterUsage { cpu_s, rss_max_bytes, dropped_log_lines, abandoned_operations } => {
+            let own_pauses = std::mem::take(&mut record.tester.own_pauses);
+            let late_starts = record.tester.late_starts;
+            record.tester =
+                Tester { cpu_s, rss_max_bytes, late_starts, dropped_log_lines, own_pauses, abandoned_operations };
+        }
+        Event::OwnPause { seconds } => {
+            if let Some(at_s) = at.filter(|t| *t >= 0.0) {
+                record.tester.own_pauses.push(OwnPause { at_s, seconds });
+            }
+        }
+        Event::Finished => record.finished = true,
+        event => take_fault(&mut record.recording.faults, at, event),
+    }
+}
+
+fn take_fault(faults: &mut [FaultRecord], at: Option<f64>, event: Event) {
+    let find = |faults: &mut [FaultRecord], id: &str| faults.iter().position(|f| f.id == id);
+    match event {
+        Event::FaultInjected { fault, nodes } => {
+            if let Some(i) = find(faults, &fault) {
+                faults[i].injected_s = at;
+                faults[i].nodes = nodes;
+            }
+        }
+        Event::FaultStep { fault, node, step, evidence } => {
+            if let Some(i) = find(faults, &fault) {
+                let of_node = faults[i].evidence.entry(node).or_insert_with(|| json!({}));
+                of_node[step] = Value::Object(evidence);
+            }
+        }
+        Event::FaultEffective { fault } => {
+            if let Some(i) = find(faults, &fault) {
+                faults[i].effective_s = at;
+                faults[i].outcome = FaultOutcome::Effective;
+                faults[i].reason = None;
+            }
+        }
+        Event::FaultLifted { fault } => {
+            if let Some(i) = find(faults, &fault) {
+                faults[i].lifted_s = at;
+            }
+        }
+        Event::FaultEnded { fault, outcome, reason } => {
+            if let Some(i) = find(faults, &fault) {
+                faults[i].outcome = outcome;
+                faults[i].reason = reason;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Percentiles of a histogram in microseconds, with the true maximum.
+fn percentiles(histogram: &hdrhistogram::Histogram<u64>, max_us: Option<u64>) -> Percentiles {
+    if histogram.is_empty() {
+        return Percentiles::default();
+    }
+    let at = |q: f64| Some(histogram.value_at_quantile(q));
+    Percentiles {
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: Some(max_us.unwrap_or(0).max(histogram.max())),
+        mean: Some((histogram.mean() * 10.0).round() / 10.0),
+        count: histogram.len(),
+    }
+}
