@@ -1,9 +1,23 @@
 //! mongosoak: the stability and failure-injection soak tester for MongoDB.
+//!
+//! One direction: scenario -> plan -> cluster, workload, nemesis -> events -> recorder -> run directory
+//! -> analysis -> report -> exit code. `ARCHITECTURE.md` has the picture.
 
 pub mod clock;
+pub mod cluster;
 pub mod dataset;
+pub mod entropy;
+pub mod event;
 pub mod exit;
+pub mod ledger;
+pub mod logging;
+pub mod monitor;
+pub mod nemesis;
+pub mod outcome;
 pub mod plan;
+pub mod recorder;
 pub mod recording;
 pub mod report;
 pub mod scenario;
+pub mod signals;
+pub mod workload;

@@ -91,13 +91,13 @@ impl Nemesis {
     }
 
     async fn one(&self, planned: &PlannedFault) {
-        let due = self.start + planned.at();
+        let (clock, due) = (self.events.clock(), self.start + planned.at());
         tokio::select! {
             biased;
             () = self.ends.measured.cancelled() => {
                 return self.ended(planned, FaultOutcome::Skipped, Some("the run ended first".into())).await;
             }
-            () = self.events.clock().sleep_until(due) => {}
+            () = clock.sleep_until(due) => {}
         }
         let fault = planned.r#do.build();
         let before = self.deployment.view().await;

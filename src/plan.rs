@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::scenario::{FaultSpec, Scenario};
 
@@ -22,7 +22,7 @@ pub struct Plan {
 }
 
 /// One fault at one time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedFault {
     /// `f1`, `f2` ... in the order of their times.
     pub id: String,
@@ -49,3 +49,6 @@ impl Plan {
         unimplemented!("written by the scenario helper")
     }
 }
+
+/// stub
+pub fn stream_seed(_seed: u64, _concern: &str, _index: u64) -> [u8; 32] { [0; 32] }

@@ -168,7 +168,8 @@ impl ManagedCluster {
     /// Ends all processes: asks them to shut down, kills those that still run after `grace` (at once
     /// when that is zero), and reaps all.
     pub async fn stop_all(&self, grace: Duration) {
-        let until = self.events.clock().now() + grace.min(STOP_DEADLINE);
+        let clock = self.events.clock();
+        let until = clock.now() + grace.min(STOP_DEADLINE);
         for process in self.nodes.iter().filter_map(|n| n.process()) {
             if !grace.is_zero() {
                 // A stopped process would keep the signal pending.
@@ -181,7 +182,7 @@ impl ManagedCluster {
                 tokio::select! {
                     biased;
                     _ = process.exited() => {}
-                    () = self.events.clock().sleep_until(until) => {
+                    () = clock.sleep_until(until) => {
                         let _gone = process.signal(SIGKILL);
                         process.exited().await;
                     }

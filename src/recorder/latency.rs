@@ -18,9 +18,6 @@ const HEADER: &str = "#[mongosoak latency log; values in microseconds]\n\
                       #[Histogram log format version 1.3]\n\
                       \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
 
-/// The kinds, as the tags end.
-pub const KINDS: [&str; 3] = ["response", "service", "unanswered"];
-
 /// The writer of the log.
 pub struct LatencyLog {
     file: Appender,
@@ -42,21 +39,27 @@ impl LatencyLog {
 
     /// Writes the histograms of one second that are not empty.
     pub fn second(&mut self, t_s: u64, workload: &str, cell: &Cell) -> io::Result<()> {
-        for (kind, histogram) in KINDS.iter().zip([&cell.response, &cell.service, &cell.unanswered]) {
+        let all = [
+            ("response", &cell.response, cell.max_us),
+            ("service", &cell.service, cell.service.max()),
+            ("unanswered", &cell.unanswered, cell.max_us),
+        ];
+        for (kind, histogram, max_us) in all {
             if !histogram.is_empty() {
-                self.entry(t_s, &format!("{}/{kind}", tag(workload)), histogram)?;
+                self.entry(t_s, &format!("{}/{kind}", tag(workload)), histogram, max_us)?;
             }
         }
         Ok(())
     }
 
-    fn entry(&mut self, t_s: u64, tag: &str, histogram: &Histogram<u64>) -> io::Result<()> {
+    /// `max_us` is the true maximum, which the histogram may have clamped.
+    fn entry(&mut self, t_s: u64, tag: &str, histogram: &Histogram<u64>, max_us: u64) -> io::Result<()> {
         self.buffer.clear();
         let done = self.serializer.serialize(histogram, &mut self.buffer);
         done.map_err(|e| io::Error::other(format!("encode a latency histogram: {e}")))?;
         let text = STANDARD.encode(&self.buffer);
-        #[expect(clippy::cast_precision_loss, reason = "a latency below an hour")]
-        let max_ms = histogram.max() as f64 / 1e3;
+        #[expect(clippy::cast_precision_loss, reason = "a latency of hours at most")]
+        let max_ms = max_us as f64 / 1e3;
         self.file.write_line(&format!("Tag={tag},{t_s}.000,1.000,{max_ms:.3},{text}"))
     }
 

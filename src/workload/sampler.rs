@@ -54,17 +54,30 @@ pub struct LiveRow {
 /// The task that takes the seconds.
 #[derive(Debug)]
 pub struct Sampler {
-    /// What to sample.
-    pub drive: Drive,
-    /// To the recorder.
-    pub samples: mpsc::Sender<Sample>,
-    /// To whoever watches.
-    pub live: watch::Sender<Live>,
+    drive: Drive,
+    samples: mpsc::Sender<Sample>,
+    live: watch::Sender<Live>,
+    /// Set when the workers were told to end: from then on they are not missed.
+    stopped: CancellationToken,
+    /// Workers alive when a second was taken last, by lane.
+    alive: Vec<u32>,
 }
 
 impl Sampler {
+    /// A sampler of these lanes; `stopped` is the token that ends the workers.
+    #[must_use]
+    pub fn new(
+        drive: Drive,
+        samples: mpsc::Sender<Sample>,
+        live: watch::Sender<Live>,
+        stopped: CancellationToken,
+    ) -> Self {
+        let alive = drive.lanes.iter().map(|lane| lane.workload.workers).collect();
+        Self { drive, samples, live, stopped, alive }
+    }
+
     /// Takes each second when it is over, until `drained`; then takes the rest up to `last` and ends.
-    pub async fn run(self, last: watch::Receiver<Option<u64>>, drained: CancellationToken) {
+    pub async fn run(mut self, last: watch::Receiver<Option<u64>>, drained: CancellationToken) {
         let mut second = 0;
         loop {
             let over = self.drive.epoch + Duration::from_secs(second + 1) + SETTLE;
@@ -83,14 +96,18 @@ impl Sampler {
         }
         let end = last.borrow().unwrap_or(second);
         while second <= end {
+            // The workers have ended in order; what counts is that they were there until then.
             self.take(second, second == end).await;
             second += 1;
         }
     }
 
-    async fn take(&self, second: u64, with_errors: bool) {
+    async fn take(&mut self, second: u64, with_errors: bool) {
         let mut live = Live { second: Some(second), rows: Vec::new() };
         for (index, lane) in self.drive.lanes.iter().enumerate() {
+            if !self.stopped.is_cancelled() {
+                self.alive[index] = lane.alive.load(Ordering::Relaxed);
+            }
             let sample = self.sample(index, lane, with_errors);
             let cell = &sample.taken.cell;
             live.rows.push(LiveRow {
@@ -113,7 +130,7 @@ impl Sampler {
             taken: lane.stats.take(),
             in_flight: since.len() as u64 + lane.abandoned(),
             oldest: since.iter().min().map(|at| now.saturating_sub(*at)),
-            workers_alive: lane.alive.load(Ordering::Relaxed),
+            workers_alive: self.alive[workload],
             errors: with_errors.then(|| lane.stats.errors()),
         }
     }

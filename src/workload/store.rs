@@ -126,7 +126,7 @@ impl Store {
     }
 
     async fn update(&self, key: u64, version: u32) -> Outcome {
-        let change = match Document::try_from(RawDocument::from_bytes(&self.documents.update(key, version))) {
+        let change = match decode(&self.documents.update(key, version)) {
             Ok(change) => change,
             Err(error) => return Outcome::Failed(Cause::new("invalid_update", error.to_string())),
         };
@@ -139,6 +139,11 @@ impl Store {
             Err(error) => outcome::of_write(&error),
         }
     }
+}
+
+/// The driver takes an update only as a document, not as bytes.
+fn decode(bytes: &[u8]) -> Result<Document, bson::error::Error> {
+    Document::try_from(RawDocument::from_bytes(bytes)?)
 }
 
 /// Keys are stored as signed integers; 2^63 of them are enough.
