@@ -4,10 +4,11 @@ use std::time::SystemTime;
 
 use faults::Evidence;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 
 use crate::clock::{Clock, Moment};
 use crate::recording::FaultOutcome;
+use crate::report::data::Ledger;
 
 /// Something that happened, as one line of `events.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +111,11 @@ pub enum Event {
         /// For people.
         text: String,
     },
+    /// The data was read back.
+    Verified {
+        /// What became of the acknowledged writes.
+        ledger: Box<Ledger>,
+    },
     /// The tester's own use of the machine, at the end of the measured phase and of the run.
     TesterUsage {
         /// CPU seconds (user and system) of the measured phase.
@@ -183,6 +189,8 @@ pub struct Stamped {
 pub struct Events {
     clock: Clock,
     queue: mpsc::Sender<Stamped>,
+    /// For displays: one that cannot keep up loses events, the recorder never does.
+    display: broadcast::Sender<Stamped>,
 }
 
 /// Events waiting for the recorder. It drains them several times a second, and a whole cluster
@@ -194,7 +202,8 @@ impl Events {
     #[must_use]
     pub fn channel(clock: Clock) -> (Self, mpsc::Receiver<Stamped>) {
         let (queue, receiver) = mpsc::channel(QUEUE);
-        (Self { clock, queue }, receiver)
+        let (display, _) = broadcast::channel(QUEUE);
+        (Self { clock, queue, display }, receiver)
     }
 
     /// Sends an event that happens now, and returns its time. A recorder that is gone (it failed, and
@@ -208,9 +217,17 @@ impl Events {
     /// Sends an event that happened at `at`.
     pub async fn send_at(&self, at: Moment, event: Event) {
         let stamped = Stamped { at, wall: self.clock.wall(at), event };
+        // Nobody may be looking.
+        let _watched = self.display.send(stamped.clone());
         if self.queue.send(stamped).await.is_err() {
             tracing::error!("event lost: the recorder is gone");
         }
+    }
+
+    /// All events from now on, for a display.
+    #[must_use]
+    pub fn watch(&self) -> broadcast::Receiver<Stamped> {
+        self.display.subscribe()
     }
 
     /// The run clock.

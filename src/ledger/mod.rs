@@ -72,13 +72,13 @@ impl KeySource {
         Self { majority, next: 0, end: 0 }
     }
 
-    /// The first of `count` consecutive fresh keys, marked as sent (`count` <= [`BLOCK_KEYS`]).
-    /// Keys left over at the end of a block stay "never sent".
+    /// The first of `count` consecutive fresh keys, marked as sent. Keys left over at the end of a block
+    /// stay "never sent".
     pub fn take(&mut self, ledger: &Ledger, count: u64) -> u64 {
-        let count = count.min(BLOCK_KEYS);
         if self.next + count > self.end {
-            self.next = ledger.new_block(self.majority);
-            self.end = self.next + BLOCK_KEYS;
+            let blocks = count.div_ceil(BLOCK_KEYS);
+            self.next = ledger.new_blocks(self.majority, blocks);
+            self.end = self.next + blocks * BLOCK_KEYS;
         }
         let first = self.next;
         self.next += count;
@@ -201,12 +201,14 @@ impl Ledger {
         self.corrupt_reads.load(Ordering::Relaxed)
     }
 
-    fn new_block(&self, majority: bool) -> u64 {
-        let words = (0..BLOCK_KEYS / KEYS_PER_WORD).map(|_| AtomicU64::new(0)).collect();
+    /// First key of `count` new blocks in a row.
+    fn new_blocks(&self, majority: bool, count: u64) -> u64 {
+        let words = || (0..BLOCK_KEYS / KEYS_PER_WORD).map(|_| AtomicU64::new(0)).collect();
+        let fresh: Vec<_> = (0..count).map(|_| Block { majority, words: words() }).collect();
         let mut blocks = self.blocks.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         assert!(blocks.len() < MAX_BLOCKS, "the ledger is full: 2^40 keys");
         let first = self.loaded + blocks.len() as u64 * BLOCK_KEYS;
-        blocks.push(Block { majority, words });
+        blocks.extend(fresh);
         first
     }
 
@@ -286,5 +288,8 @@ mod tests {
         keys.take(&ledger, 4_000);
         assert_eq!(keys.take(&ledger, 200), BLOCK_KEYS);
         assert_eq!(ledger.end(), 2 * BLOCK_KEYS);
+        let large = keys.take(&ledger, 3 * BLOCK_KEYS - 1);
+        assert_eq!(large, 2 * BLOCK_KEYS, "a batch that is larger than a block gets blocks in a row");
+        assert_eq!(ledger.state(large + 3 * BLOCK_KEYS - 2), State::Unknown);
     }
 }

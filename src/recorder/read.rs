@@ -95,7 +95,6 @@ pub fn directory(dir: &Path) -> Result<RunRecord, ReadError> {
     series::read(dir, &mut record)?;
     record.latency = latency::read(dir, &mut record.recording)?;
     record.errors = optional_json(&dir.join("errors.json"))?.unwrap_or_default();
-    record.ledger = optional_json(&dir.join("ledger.json"))?;
     Ok(record)
 }
 
@@ -164,6 +163,7 @@ fn take(record: &mut RunRecord, line: Line) {
         Event::NodeExited { node, code, signal, expected: false } => {
             record.unexpected_exits.push(UnexpectedExit { node, code, signal });
         }
+        Event::Verified { ledger } => record.ledger = Some(*ledger),
         Event::Interrupted { signal } => record.interrupted = Some(signal),
         Event::Failure { what } => record.failures.push(what),
         Event::TesterUsage { cpu_s, rss_max_bytes, dropped_log_lines, abandoned_operations } => {

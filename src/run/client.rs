@@ -1,0 +1,92 @@
+//! The one driver client of a run.
+
+use std::time::Duration;
+
+use bson::doc;
+use mongodb::Client;
+use mongodb::options::ClientOptions;
+use serde_json::{Value, json};
+
+use crate::outcome;
+use crate::scenario::Workload;
+
+/// The first answer of a deployment may take this long.
+const FIRST_ANSWER: Duration = Duration::from_secs(30);
+
+/// A client whose pool is never the bottleneck: every worker may have an operation that outlived its
+/// deadline beside the one it waits for.
+///
+/// # Errors
+/// For people, without secrets: the URI is not understood, or nobody answers.
+pub async fn connect(uri: &str, workloads: &[Workload]) -> Result<Client, String> {
+    let hide = |text: String| hide_credentials(&text, uri);
+    let parsed = ClientOptions::parse(uri).await;
+    let mut options = parsed.map_err(|e| hide(format!("the URI is not understood: {}", outcome::text(&e))))?;
+    let workers: u32 = workloads.iter().map(|w| w.workers).sum();
+    options.app_name = Some("mongosoak".into());
+    options.max_pool_size = Some((workers * 2).max(10));
+    let client = Client::with_options(options).map_err(|e| hide(outcome::text(&e)))?;
+    let database = client.database("admin");
+    let mut task = tokio::task::JoinSet::new();
+    task.spawn(async move { database.run_command(doc! { "ping": 1 }).await });
+    match tokio::time::timeout(FIRST_ANSWER, task.join_next()).await {
+        Ok(Some(Ok(Ok(_)))) => Ok(client),
+        Ok(Some(Ok(Err(error)))) => Err(hide(format!("no answer to ping: {}", outcome::text(&error)))),
+        Ok(_) => Err("the first ping panicked".into()),
+        Err(_) => Err(format!("no answer to ping within {} s", FIRST_ANSWER.as_secs())),
+    }
+}
+
+/// What the deployment says of itself, for the manifest.
+pub async fn describe(client: &Client) -> Value {
+    let admin = client.database("admin");
+    let build = admin.run_command(doc! { "buildInfo": 1 }).await.ok();
+    let hello = admin.run_command(doc! { "hello": 1 }).await.ok();
+    let defaults = admin.run_command(doc! { "getDefaultRWConcern": 1 }).await.ok();
+    let text = |from: &Option<bson::Document>, name: &str| {
+        from.as_ref().and_then(|d| d.get(name).cloned()).map(bson::Bson::into_relaxed_extjson)
+    };
+    json!({
+        "version": text(&build, "version"),
+        "storage_engine": text(&build, "storageEngines"),
+        "set_name": text(&hello, "setName"),
+        "hosts": text(&hello, "hosts"),
+        "message": text(&hello, "msg"),
+        "default_write_concern": text(&defaults, "defaultWriteConcern"),
+        "default_read_concern": text(&defaults, "defaultReadConcern"),
+    })
+}
+
+/// Removes user and password of the URI from a text.
+#[must_use]
+pub fn hide_credentials(text: &str, uri: &str) -> String {
+    let user_info = uri.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(info, _)| info);
+    let mut text = text.replace(uri, "[uri]");
+    for secret in user_info.into_iter().flat_map(|info| info.splitn(2, ':').chain([info])) {
+        if !secret.is_empty() {
+            text = text.replace(secret, "[hidden]");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_the_credentials_is_left_in_a_text() {
+        let uri = "mongodb://app:p%40ss@127.0.0.1:1/x";
+        let text = hide_credentials(&format!("cannot parse {uri}: user app, password p%40ss"), uri);
+        assert_eq!(text, "cannot parse [uri]: user [hidden], password [hidden]");
+    }
+
+    #[tokio::test]
+    async fn a_dead_port_is_reported_as_soon_as_the_uri_allows() {
+        let uri = "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=500";
+        let clock = crate::clock::Clock::start();
+        let error = connect(uri, &[]).await.unwrap_err();
+        assert!(error.contains("no answer"), "{error}");
+        assert!(clock.now() < Duration::from_secs(5));
+    }
+}

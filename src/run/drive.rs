@@ -1,0 +1,244 @@
+//! Warm-up, measured phase and drain: the part of a run in which load flows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mongodb::Client;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use super::warmup;
+use crate::clock::Moment;
+use crate::cluster::ManagedCluster;
+use crate::dataset::Documents;
+use crate::event::{Event, Phase};
+use crate::ledger::Ledger;
+use crate::monitor;
+use crate::nemesis::{Ends, Nemesis};
+use crate::workload::{Drive, DriveInput, Live, Sample, Sampler, WorkerError};
+
+/// Workers end within their deadline and a grace of two seconds; a loaded machine needs some more.
+const DRAIN_SLACK: Duration = Duration::from_secs(15);
+/// From the making of the lanes to the first second.
+const LEAD: Duration = Duration::from_millis(20);
+
+/// How the drive ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The measured phase took its whole time.
+    Completed,
+    /// The user stopped it.
+    Interrupted,
+    /// The tester broke; the text is for people.
+    Broken(String),
+}
+
+/// What the drive needs beside the context.
+pub struct Parts<'a> {
+    /// The run's client.
+    pub client: &'a Client,
+    /// `None`: attached.
+    pub cluster: Option<&'a Arc<ManagedCluster>>,
+    /// Content of the documents.
+    pub documents: Documents,
+    /// What was acknowledged.
+    pub ledger: &'a Arc<Ledger>,
+    /// To the recorder.
+    pub samples: mpsc::Sender<Sample>,
+}
+
+/// The tasks of a drive and the ways to end them.
+struct Tasks {
+    workers: JoinSet<Result<(), WorkerError>>,
+    watchers: JoinSet<()>,
+    sampler: JoinSet<()>,
+    nemesis: JoinSet<()>,
+    stop_workers: CancellationToken,
+    stop_watchers: CancellationToken,
+    drained: CancellationToken,
+    last_second: watch::Sender<Option<u64>>,
+    live: watch::Receiver<Live>,
+    ends: Ends,
+}
+
+/// Drives the workloads through warm-up and measured phase, with the faults of the plan, and returns when
+/// every worker has ended and every fault was lifted.
+pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
+    let epoch = ctx.clock.now() + LEAD;
+    let input = DriveInput {
+        client: parts.client,
+        dataset: &ctx.scenario.dataset,
+        workloads: &ctx.scenario.workloads,
+        documents: parts.documents.clone(),
+        ledger: parts.ledger,
+        epoch,
+    };
+    let drive = Drive::new(&input, ctx.clock);
+    let mut tasks = match start_tasks(ctx, &parts, &drive, epoch).await {
+        Ok(tasks) => tasks,
+        Err(error) => return Ended::Broken(error.to_string()),
+    };
+    let mut ended = Ended::Completed;
+    let usage_before;
+    let start = match warmup::run(ctx, &mut tasks.live, epoch).await {
+        Some(start) => start,
+        None => {
+            ended = Ended::Interrupted;
+            warmup::next_second(ctx.clock, epoch)
+        }
+    };
+    let mut end = start;
+    if matches!(ended, Ended::Completed) {
+        ctx.events.send_at(start, Event::Phase { phase: Phase::Measure }).await;
+        ctx.clock.sleep_until(start).await;
+        drive.forget_errors();
+        usage_before = monitor::usage();
+        start_nemesis(ctx, &parts, &mut tasks, start).await;
+        let planned_end = start + ctx.scenario.duration;
+        ended = measured(ctx, &mut tasks, planned_end).await;
+        end = planned_end.min(ctx.clock.now());
+        report_usage(ctx, &drive, usage_before).await;
+    }
+    finish(ctx, &drive, tasks, end, ended, epoch).await
+}
+
+async fn start_tasks(
+    ctx: &Context,
+    parts: &Parts<'_>,
+    drive: &Drive,
+    epoch: Moment,
+) -> Result<Tasks, WorkerError> {
+    let (last_second, last) = watch::channel(None);
+    let (live_sender, live) = watch::channel(Live::default());
+    let mut tasks = Tasks {
+        workers: JoinSet::new(),
+        watchers: JoinSet::new(),
+        sampler: JoinSet::new(),
+        nemesis: JoinSet::new(),
+        stop_workers: CancellationToken::new(),
+        stop_watchers: CancellationToken::new(),
+        drained: CancellationToken::new(),
+        last_second,
+        live: live.clone(),
+        ends: Ends { measured: CancellationToken::new(), run: ctx.stop.orderly.clone() },
+    };
+    ctx.events.send_at(epoch, Event::Phase { phase: Phase::WarmUp }).await;
+    drive.start(&mut tasks.workers, ctx.plan.seed, &tasks.stop_workers)?;
+    let sampler = Sampler::new(drive.clone(), parts.samples.clone(), live_sender, tasks.stop_workers.clone());
+    tasks.sampler.spawn(sampler.run(last, tasks.drained.clone()));
+    tasks.watchers.spawn(monitor::tester(ctx.events.clone(), tasks.stop_watchers.clone()));
+    tasks.watchers.spawn(ctx.progress.clone().seconds(live, tasks.stop_watchers.clone()));
+    if let Some(cluster) = parts.cluster {
+        let cluster = Arc::clone(cluster);
+        tasks.watchers.spawn(monitor::topology(cluster, ctx.events.clone(), tasks.stop_watchers.clone()));
+    }
+    Ok(tasks)
+}
+
+async fn start_nemesis(ctx: &Context, parts: &Parts<'_>, tasks: &mut Tasks, start: Moment) {
+    let Some(cluster) = parts.cluster.filter(|_| !ctx.plan.faults.is_empty()) else {
+        return;
+    };
+    let deployment: Arc<dyn faults::Deployment> = Arc::<ManagedCluster>::clone(cluster);
+    match Nemesis::new(deployment, ctx.events.clone(), &ctx.dir, start, tasks.ends.clone()) {
+        Ok(nemesis) => {
+            tasks.nemesis.spawn(nemesis.run(ctx.plan.faults.clone()));
+        }
+        Err(error) => {
+            let what = format!("no fault can be injected: make the undo journal: {error}");
+            ctx.events.send(Event::Failure { what }).await;
+        }
+    }
+}
+
+/// Waits for the end of the measured phase, or for what ends it early.
+async fn measured(ctx: &Context, tasks: &mut Tasks, end: Moment) -> Ended {
+    tokio::select! {
+        biased;
+        () = ctx.stop.orderly.cancelled() => Ended::Interrupted,
+        () = ctx.broken.cancelled() => Ended::Broken("the recorder ended early".into()),
+        Some(early) = tasks.workers.join_next() => Ended::Broken(match early {
+            Ok(Ok(())) => "a worker ended early".into(),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => format!("a worker panicked: {panic}"),
+        }),
+        () = ctx.clock.sleep_until(end) => Ended::Completed,
+    }
+}
+
+async fn report_usage(ctx: &Context, drive: &Drive, before: monitor::Usage) {
+    let now = monitor::usage();
+    ctx.events
+        .send(Event::TesterUsage {
+            cpu_s: now.cpu_s - before.cpu_s,
+            rss_max_bytes: now.rss_max_bytes,
+            dropped_log_lines: ctx.log.dropped_lines(),
+            abandoned_operations: drive.abandoned(),
+        })
+        .await;
+}
+
+/// Ends everything in order: workers, seconds, faults, watchers.
+async fn finish(ctx: &Context, drive: &Drive, mut tasks: Tasks, end: Moment, ended: Ended, epoch: Moment) -> Ended {
+    drive.close(end);
+    tasks.last_second.send_replace(Some(last_second(epoch, end)));
+    tasks.stop_workers.cancel();
+    tasks.ends.measured.cancel();
+    ctx.events.send_at(end, Event::Phase { phase: Phase::Heal }).await;
+    let drained = drain(ctx, &mut tasks.workers).await;
+    tasks.drained.cancel();
+    // Each of these ends by itself now; a second signal drops them.
+    let rest = async {
+        join_all(ctx, &mut tasks.sampler).await;
+        join_all(ctx, &mut tasks.nemesis).await;
+        tasks.stop_watchers.cancel();
+        join_all(ctx, &mut tasks.watchers).await;
+    };
+    tokio::select! {
+        biased;
+        () = ctx.stop.now.cancelled() => {}
+        () = rest => {}
+    }
+    match (ended, drained) {
+        (Ended::Completed, Err(why)) => Ended::Broken(why),
+        (Ended::Completed, Ok(())) if ctx.stop.orderly.is_cancelled() => Ended::Interrupted,
+        (ended, _) => ended,
+    }
+}
+
+fn last_second(epoch: Moment, end: Moment) -> u64 {
+    let whole = end.saturating_sub(epoch).as_nanos().saturating_sub(1) / 1_000_000_000;
+    u64::try_from(whole).unwrap_or(u64::MAX)
+}
+
+/// Waits until every worker has finished the operation it was at.
+async fn drain(ctx: &Context, workers: &mut JoinSet<Result<(), WorkerError>>) -> Result<(), String> {
+    let longest = ctx.scenario.workloads.iter().map(|w| w.deadline).max().unwrap_or_default();
+    let all = async {
+        while let Some(ended) = workers.join_next().await {
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Err(error.to_string()),
+                Err(panic) => return Err(format!("a worker panicked: {panic}")),
+            }
+        }
+        Ok(())
+    };
+    tokio::select! {
+        biased;
+        () = ctx.stop.now.cancelled() => Ok(()),
+        result = tokio::time::timeout(longest + DRAIN_SLACK, all) => {
+            result.unwrap_or_else(|_| Err("workers did not end after their deadline".into()))
+        }
+    }
+}
+
+async fn join_all(ctx: &Context, tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(panic) = ended {
+            ctx.events.send(Event::Failure { what: format!("a task panicked: {panic}") }).await;
+        }
+    }
+}
