@@ -162,7 +162,7 @@ impl Check<'_> {
             if needs.contains(&Need::ManagedProcess) {
                 self.refuse(
                     &format!("fault.{index}.do"),
-                    &["cluster"],
+                    &[],
                     format!("{kind} needs {}, and this one is not ours", Need::ManagedProcess.words()),
                     "leave out \"uri\" in [cluster], or leave out this fault",
                 );

@@ -1,6 +1,8 @@
 //! The checked scenario: what the rest of the program works with.
 //!
-//! `file` reads TOML strictly, `check` cross-checks; both collect every problem before they give up.
+//! [`read`] and [`parse`] are the way in. `overrides` puts `--set` into the text, `file` reads TOML
+//! strictly, `check` cross-checks; all collect every problem before they give up, and `places` finds
+//! its line and column.
 //! Nothing here touches a server, a disk (beyond the file itself) or the clock.
 
 mod check;

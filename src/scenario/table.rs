@@ -189,6 +189,10 @@ impl<'a> Table<'a> {
         Self { path, fields, log }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
     /// The value of a key, if it is there.
     pub(super) fn node(&self, key: &str) -> Option<Node<'a>> {
         let value = self.fields.get(key)?.get_ref();

@@ -116,8 +116,10 @@ fn mix(node: &Node<'_>, table: &Table<'_>) -> Option<Vec<(OpKind, f64)>> {
     let weight = |value: &DeValue<'_>| number(value, |x| x > 0.0, "write a weight above zero");
     let kinds = [OpKind::Insert, OpKind::Read, OpKind::Update];
     let present: Vec<_> = kinds.into_iter().filter(|kind| table.node(kind.word()).is_some()).collect();
-    if present.is_empty() {
+    if table.is_empty() {
         node.refuse(Refusal::new("a mix needs its parts").hint(MIX));
+    }
+    if present.is_empty() {
         return None;
     }
     present.into_iter().map(|kind| Some((kind, table.optional(kind.word(), weight)?))).collect()

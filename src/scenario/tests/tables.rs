@@ -173,6 +173,11 @@ fn workloads() {
     refused(&op("«\"mix\""), r#""op" in [[workload]]: a mix needs its parts"#, "read = 95");
     refused(&op("«{ mix = {} }"), r#""op" in [[workload]]: a mix needs its parts"#, "read = 95");
     refused(
+        &op("{ mix = { «raed = 1 } }"),
+        r#"unknown operation "raed" in op.mix of [[workload]]"#,
+        "did you mean \"read\"?",
+    );
+    refused(
         &op("{ mix = { read = «0, update = 1 } }"),
         r#""read" in op.mix of [[workload]]: 0 is out of range"#,
         "above zero",
