@@ -1,15 +1,38 @@
 //! The checked scenario: what the rest of the program works with.
 //!
-//! `file` reads TOML strictly, `check` cross-checks; both collect every problem before they give up.
+//! [`read`] and [`parse`] are the way in. `overrides` puts `--set` into the text, `file` reads TOML
+//! strictly, `check` cross-checks; all collect every problem before they give up, and `places` finds
+//! its line and column.
 //! Nothing here touches a server, a disk (beyond the file itself) or the clock.
 
+mod check;
+mod fault;
+mod file;
+mod overrides;
+mod path;
+mod places;
+mod problem;
+pub mod quantity;
+mod source;
+mod table;
+#[cfg(test)]
+mod tests;
+mod uri;
+mod values;
+mod when;
+mod words;
+mod workload;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
 pub use faults::{NodeTarget as Target, Spec as FaultSpec};
+
+pub use check::MOST_FAULTS;
+pub use problem::{Place, Problem, Problems};
+pub use source::{Source, parse, read};
 
 /// A scenario in which every value is in range and every combination makes sense.
 #[derive(Clone, Debug, PartialEq)]
@@ -267,7 +290,7 @@ pub enum When {
     Every {
         /// First injection.
         first: Duration,
-        /// Distance between injections.
+        /// Distance between injections; above zero unless `times` is 1.
         every: Duration,
         /// At most this many; `None`: until the end.
         times: Option<u32>,
@@ -321,13 +344,4 @@ pub struct Limits {
     pub error_share: BTreeMap<String, f64>,
     /// Fewer effective faults make the run inconclusive.
     pub min_effective_faults: Option<u64>,
-}
-
-/// Where a scenario came from, for messages.
-#[derive(Clone, Debug)]
-pub struct Source {
-    /// File as the user named it.
-    pub path: PathBuf,
-    /// Its text, after `--set`.
-    pub text: String,
 }

@@ -1,0 +1,264 @@
+//! Cross-checks: values that are fine alone, but not together.
+//!
+//! Each of them names every value it rests on, so that it keeps silent when one of these could not
+//! be read.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use faults::catalog::{self, Need};
+use humantime::format_duration;
+
+use super::path::KeyPath;
+use super::table::{Log, Refusal};
+use super::words::Names;
+use super::{
+    Cluster, Dataset, FaultRule, OpKind, ReadPreference, Scenario, Shape, Target, Topology, When, Workload,
+    WriteConcern,
+};
+
+/// More faults than this in one run is a mistake in a unit.
+pub const MOST_FAULTS: usize = 10_000;
+
+/// Books everything that does not fit together.
+pub(super) fn check(scenario: &Scenario, log: &Log) {
+    let check = Check { scenario, log };
+    check.cluster();
+    check.indexes(&scenario.dataset);
+    check.workloads();
+    for (index, rule) in scenario.faults.iter().enumerate() {
+        check.target(index, rule);
+        check.times(index, rule);
+    }
+    check.planned();
+    check.limits_by_workload("p99", scenario.limits.p99.keys());
+    check.limits_by_workload("error_share", scenario.limits.error_share.keys());
+}
+
+struct Check<'a> {
+    scenario: &'a Scenario,
+    log: &'a Log,
+}
+
+impl Check<'_> {
+    /// Books a refusal at the first path, unless one of the paths was refused already.
+    fn refuse(&self, at: &str, rests_on: &[&str], message: impl Into<String>, hint: &str) {
+        let paths: Vec<_> = std::iter::once(&at).chain(rests_on).map(|path| KeyPath::of(path)).collect();
+        self.log.across(&paths.iter().collect::<Vec<_>>(), Refusal::new(message).hint(hint));
+    }
+
+    /// Data-bearing members; `None`: somebody else's cluster, unknown before it is reached.
+    fn members(&self) -> Option<u8> {
+        match &self.scenario.cluster {
+            Cluster::Managed(managed) => Some(managed.members),
+            Cluster::Attached(_) => None,
+        }
+    }
+
+    fn cluster(&self) {
+        let Cluster::Managed(managed) = &self.scenario.cluster else { return };
+        if managed.topology == Topology::Standalone && managed.members > 1 {
+            self.refuse(
+                "cluster.members",
+                &["cluster.topology"],
+                format!("a standalone has one member, not {}", managed.members),
+                "leave it out, or write topology = \"replica-set\"",
+            );
+        }
+    }
+
+    fn indexes(&self, dataset: &Dataset) {
+        const ROW: &[&str] = &["long", "int", "date", "string", "double"];
+        #[rustfmt::skip]
+        const YCSB: &[&str] = &[
+            "field0", "field1", "field2", "field3", "field4", "field5", "field6", "field7", "field8", "field9",
+        ];
+        let fields = match dataset.shape {
+            Shape::Row => ROW,
+            Shape::Ycsb => YCSB,
+        };
+        let mut seen = BTreeSet::new();
+        for (index, field) in dataset.indexes.iter().enumerate() {
+            let at = format!("dataset.indexes.{index}");
+            if !fields.contains(&field.as_str()) {
+                let unknown =
+                    Names { what: "field", now: fields, later: &[] }.unknown(field, " of the shape");
+                self.refuse(&at, &["dataset.shape"], unknown.message, &unknown.hint);
+            } else if !seen.insert(field) {
+                self.refuse(&at, &[], format!("{field:?} stands here twice"), "list each field once");
+            }
+        }
+    }
+
+    fn workloads(&self) {
+        let workloads = &self.scenario.workloads;
+        if workloads.is_empty() {
+            self.refuse("workload", &[], "there is none", "add at least one [[workload]]");
+        }
+        for (index, workload) in workloads.iter().enumerate() {
+            self.unique_name(index, workload);
+            self.has_documents(index, workload);
+            self.has_nodes(index, workload);
+        }
+    }
+
+    fn unique_name(&self, index: usize, workload: &Workload) {
+        let earlier = self.scenario.workloads.iter().take(index);
+        if let Some(twin) = earlier.clone().position(|other| other.name == workload.name) {
+            self.refuse(
+                &format!("workload.{index}.name"),
+                &[&format!("workload.{twin}.name")],
+                format!("{:?} is the name of another workload", workload.name),
+                "give each workload its own name",
+            );
+        }
+    }
+
+    fn has_documents(&self, index: usize, workload: &Workload) {
+        let inserts = |workload: &Workload| workload.mix.iter().any(|(kind, _)| *kind == OpKind::Insert);
+        let workloads = &self.scenario.workloads;
+        let needs = workload.mix.iter().find(|(kind, _)| *kind != OpKind::Insert);
+        let (Some((kind, _)), 0) = (needs, self.scenario.dataset.documents) else { return };
+        if workloads.iter().any(inserts) {
+            return;
+        }
+        let ops: Vec<_> = (0..workloads.len()).map(|other| format!("workload.{other}.op")).collect();
+        let rests_on: Vec<_> = ops.iter().map(String::as_str).chain(["dataset.documents"]).collect();
+        self.refuse(
+            &format!("workload.{index}.op"),
+            &rests_on,
+            format!("there is no document to {}", kind.word()),
+            "raise documents in [dataset], or add a workload that inserts",
+        );
+    }
+
+    fn has_nodes(&self, index: usize, workload: &Workload) {
+        let Some(members) = self.members() else { return };
+        let cluster = ["cluster.members", "cluster.topology"];
+        if let WriteConcern::Nodes(nodes) = workload.write_concern
+            && nodes > u32::from(members)
+        {
+            self.refuse(
+                &format!("workload.{index}.write_concern"),
+                &cluster,
+                format!("{nodes} members cannot acknowledge a write where there are {members}"),
+                "write \"majority\", or fewer",
+            );
+        }
+        if workload.read_preference == ReadPreference::Secondary && members == 1 {
+            self.refuse(
+                &format!("workload.{index}.read_preference"),
+                &cluster,
+                "there is no secondary in a cluster of one member",
+                "write \"primary\" or \"secondaryPreferred\"",
+            );
+        }
+    }
+
+    fn target(&self, index: usize, rule: &FaultRule) {
+        let kind = rule.spec.kind();
+        let needs = catalog::kind(kind).map_or(&[] as &[Need], |kind| kind.needs);
+        let Some(members) = self.members() else {
+            if needs.contains(&Need::ManagedProcess) {
+                self.refuse(
+                    &format!("fault.{index}.do"),
+                    &[],
+                    format!("{kind} needs {}, and this one is not ours", Need::ManagedProcess.words()),
+                    "leave out \"uri\" in [cluster], or leave out this fault",
+                );
+            }
+            return;
+        };
+        let at = format!("fault.{index}.do.{kind}.target");
+        let cluster = ["cluster.members", "cluster.topology"];
+        match rule.spec.target() {
+            Target::Secondary if members == 1 => self.refuse(
+                &at,
+                &cluster,
+                "there is no secondary in a cluster of one member",
+                "write \"primary\", or raise members in [cluster]",
+            ),
+            Target::Node(name) => {
+                let nodes: Vec<_> = (1..=members).map(|number| format!("node{number}")).collect();
+                let valid: Vec<_> =
+                    Target::WORDS.into_iter().chain(nodes.iter().map(String::as_str)).collect();
+                if !nodes.contains(name) {
+                    let unknown = Names { what: "target", now: &valid, later: &[] }.unknown(name, "");
+                    self.refuse(&at, &cluster, unknown.message, &unknown.hint);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Every time that the user wrote must come.
+    fn times(&self, index: usize, rule: &FaultRule) {
+        let duration = self.scenario.duration;
+        let (key, written) = match &rule.when {
+            When::At(offsets) => ("at", offsets.as_slice()),
+            When::Every { first, .. } => ("first", std::slice::from_ref(first)),
+        };
+        let outside: Vec<_> = written.iter().filter(|at| at.is_zero() || **at >= duration).collect();
+        if outside.is_empty() {
+            return;
+        }
+        let outside: Vec<_> = outside.into_iter().map(|at| format_duration(*at).to_string()).collect();
+        self.refuse(
+            &format!("fault.{index}.{key}"),
+            &["duration"],
+            format!(
+                "nothing would ever happen at {}: the measured phase lasts {}",
+                outside.join(", "),
+                format_duration(duration)
+            ),
+            "write times above 0s (a fault needs a time before it to compare with) and below \"duration\"",
+        );
+    }
+
+    /// How many faults the rules come to.
+    fn planned(&self) {
+        let Scenario { duration, faults, limits, .. } = self.scenario;
+        let mut planned = 0;
+        for (index, rule) in faults.iter().enumerate() {
+            planned += planned_by(rule, *duration);
+            if planned > MOST_FAULTS {
+                let key = if matches!(rule.when, When::At(_)) { "at" } else { "every" };
+                self.refuse(
+                    &format!("fault.{index}.{key}"),
+                    &[&format!("fault.{index}"), "duration"],
+                    format!("the scenario comes to more than {MOST_FAULTS} faults"),
+                    "write a longer \"every\", or \"times\"",
+                );
+                return;
+            }
+        }
+        let planned = u64::try_from(planned).unwrap_or(u64::MAX);
+        if let Some(least) = limits.min_effective_faults.filter(|least| *least > planned) {
+            self.refuse(
+                "limits.min_effective_faults",
+                &["fault", "duration"],
+                format!("{least} can never be reached, {planned} are planned"),
+                "lower it, or plan more faults",
+            );
+        }
+    }
+
+    fn limits_by_workload<'n>(&self, key: &str, names: impl Iterator<Item = &'n String>) {
+        let workloads = &self.scenario.workloads;
+        let known: Vec<_> = workloads.iter().map(|workload| workload.name.as_str()).collect();
+        let unread = (0..known.len()).any(|i| self.log.is_bad(&KeyPath::of(&format!("workload.{i}.name"))));
+        if known.is_empty() || unread {
+            return;
+        }
+        for name in names.filter(|name| !known.contains(&name.as_str())) {
+            let unknown = Names { what: "workload", now: &known, later: &[] }.unknown(name, "");
+            let path = KeyPath::of(&format!("limits.{key}")).child(name);
+            self.log.across(&[&path], unknown.into());
+        }
+    }
+}
+
+/// Counts no further than it must.
+fn planned_by(rule: &FaultRule, duration: Duration) -> usize {
+    rule.when.offsets(duration).take(MOST_FAULTS + 1).count()
+}

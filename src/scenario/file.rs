@@ -1,0 +1,321 @@
+//! The scenario file: the top level and its small tables. [`super::workload`] and [`super::fault`]
+//! read the lists.
+//!
+//! What cannot be read is booked and replaced by a stand-in, so that reading goes on and the user
+//! sees every problem at once. A scenario with a problem is never handed out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use toml::de::{DeTable, DeValue};
+
+use super::path::KeyPath;
+use super::quantity::quoted;
+use super::table::{Log, Node, Refusal, Table, kind};
+use super::values::{
+    check_plain_name, count, count_in, duration, number, off, plain_name, positive_duration, size, text,
+    text_or_number, word,
+};
+use super::words::Names;
+use super::{
+    Attached, Cluster, Dataset, Limits, Managed, Measures, Scenario, Secret, Shape, Source, Topology, Warmup,
+    fault, uri, workload,
+};
+
+const ROOT: Names<'_> = Names {
+    what: "key",
+    now: &[
+        "name", "seed", "duration", "warmup", "cluster", "dataset", "workload", "fault", "measures", "limits",
+    ],
+    later: &[],
+};
+
+const CLUSTER: Names<'_> = Names {
+    what: "key",
+    now: &["topology", "members", "mongod", "cache", "election_timeout", "auth", "tls", "parameters", "uri"],
+    later: &["shards", "hooks"],
+};
+
+const DATASET: Names<'_> = Names {
+    what: "key",
+    now: &["shape", "documents", "database", "collection", "indexes"],
+    later: &["shard_key"],
+};
+
+const MEASURES: Names<'_> = Names {
+    what: "key",
+    now: &[
+        "baseline",
+        "sustained_for",
+        "sustained_throughput",
+        "sustained_p99_factor",
+        "sustained_p99_slack",
+    ],
+    later: &[],
+};
+
+const LIMITS: Names<'_> = Names {
+    what: "key",
+    now: &[
+        "sustained_recovery",
+        "hard_outage",
+        "longest_gap",
+        "lost_majority_writes",
+        "lost_permitted_writes",
+        "p99",
+        "error_share",
+        "min_effective_faults",
+    ],
+    later: &[],
+};
+
+/// Longest sets that MongoDB lets vote.
+const MOST_MEMBERS: u8 = 7;
+const DEFAULT_MEMBERS: u8 = 3;
+/// The smallest cache that mongod takes.
+const LEAST_CACHE_BYTES: u64 = 256 << 20;
+const DEFAULT_ELECTION_TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_DOCUMENTS: u64 = 100_000;
+
+/// Reads the whole tree.
+pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenario {
+    let root = Table::open(KeyPath::default(), tree, &ROOT, log);
+    Scenario {
+        name: name(&root, source, log),
+        description: description(&source.text),
+        seed: root.optional("seed", count),
+        duration: root
+            .required("duration", "write for example duration = \"10m\"", positive_duration)
+            .unwrap_or_default(),
+        warmup: root.optional("warmup", warmup).unwrap_or(Warmup::Auto),
+        cluster: root
+            .node("cluster")
+            .map_or_else(|| Cluster::Managed(Managed::default()), |node| cluster(&node)),
+        dataset: root.node("dataset").map_or_else(Dataset::default, |node| dataset(&node)),
+        workloads: root.nodes("workload").iter().map(workload::read).collect(),
+        faults: root.nodes("fault").iter().map(fault::read).collect(),
+        measures: root.node("measures").map_or_else(Measures::default, |node| measures(&node)),
+        limits: root.node("limits").map_or_else(Limits::default, |node| limits(&node)),
+    }
+}
+
+/// The comment lines before anything else.
+fn description(text: &str) -> String {
+    let comments = text.lines().map_while(|line| line.strip_prefix('#'));
+    comments.map(str::trim).collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// As given, or the name of the file.
+fn name(root: &Table<'_>, source: &Source, log: &Log) -> String {
+    if let Some(node) = root.node("name") {
+        return node.read(plain_name).unwrap_or_default();
+    }
+    let stem = source.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if let Err(refusal) = check_plain_name(&stem) {
+        let message = format!("the file's name is the scenario's name, but {}", refusal.message);
+        log.value(&KeyPath::of("name"), Refusal::new(message).hint("set name = \"...\""));
+    }
+    stem
+}
+
+fn warmup(value: &DeValue<'_>) -> Result<Warmup, Refusal> {
+    match value.as_str() {
+        Some("auto") => Ok(Warmup::Auto),
+        _ => duration(value).map(Warmup::Fixed),
+    }
+}
+
+fn cluster(node: &Node<'_>) -> Cluster {
+    let Some(table) = node.table(&CLUSTER) else {
+        return Cluster::Managed(Managed::default());
+    };
+    match table.node("uri") {
+        Some(uri) => attached(&table, &uri),
+        None => Cluster::Managed(managed(&table)),
+    }
+}
+
+fn attached(table: &Table<'_>, uri: &Node<'_>) -> Cluster {
+    for key in CLUSTER.now.iter().filter(|key| **key != "uri") {
+        if let Some(node) = table.node(key) {
+            node.refuse(
+                Refusal::new("is for a cluster that we start, but \"uri\" names one that runs already")
+                    .hint("leave out one of the two"),
+            );
+        }
+    }
+    let uri = uri.read(|value| {
+        // Not `text`: no message may repeat any of it.
+        let uri = value.as_str().ok_or_else(|| Refusal::new("must be a text in quotes"))?;
+        uri::check(uri).map(|()| uri.to_owned())
+    });
+    Cluster::Attached(Attached { uri: Secret::new(uri.unwrap_or_default()) })
+}
+
+fn managed(table: &Table<'_>) -> Managed {
+    let topology = table.optional("topology", topology).unwrap_or(Topology::ReplicaSet);
+    let members = table.optional("members", |value| count_in(value, 1..=MOST_MEMBERS));
+    table.optional("auth", off);
+    table.optional("tls", off);
+    Managed {
+        topology,
+        members: members.unwrap_or(match topology {
+            Topology::Standalone => 1,
+            Topology::ReplicaSet => DEFAULT_MEMBERS,
+        }),
+        mongod: table.optional("mongod", text_or_number),
+        cache_bytes: table.optional("cache", cache).unwrap_or(LEAST_CACHE_BYTES),
+        election_timeout: table
+            .optional("election_timeout", positive_duration)
+            .unwrap_or(DEFAULT_ELECTION_TIMEOUT),
+        parameters: table.node("parameters").map(|node| parameters(&node)).unwrap_or_default(),
+    }
+}
+
+impl Default for Managed {
+    fn default() -> Self {
+        Self {
+            topology: Topology::ReplicaSet,
+            members: DEFAULT_MEMBERS,
+            mongod: None,
+            cache_bytes: LEAST_CACHE_BYTES,
+            election_timeout: DEFAULT_ELECTION_TIMEOUT,
+            parameters: BTreeMap::new(),
+        }
+    }
+}
+
+fn topology(value: &DeValue<'_>) -> Result<Topology, Refusal> {
+    let names = Names { what: "topology", now: &["standalone", "replica-set"], later: &["sharded"] };
+    let words = [("standalone", Topology::Standalone), ("replica-set", Topology::ReplicaSet)];
+    word(value, &words, &names)
+}
+
+fn cache(value: &DeValue<'_>) -> Result<u64, Refusal> {
+    match size(value)? {
+        bytes if bytes < LEAST_CACHE_BYTES => {
+            Err(Refusal::new("mongod takes no cache below 256MiB").hint("write \"256MiB\" or more"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+fn parameters(node: &Node<'_>) -> BTreeMap<String, String> {
+    let read = |value: &DeValue<'_>| match value {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) => Ok(number.to_string()),
+        DeValue::Float(number) => Ok(number.to_string()),
+        DeValue::Boolean(value) => Ok(value.to_string()),
+        other => Err(Refusal::new(format!("must be a text, a number or true or false, not {}", kind(other)))),
+    };
+    node.entries()
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value.read(read)?)))
+        .collect()
+}
+
+impl Default for Dataset {
+    fn default() -> Self {
+        Self {
+            shape: Shape::Row,
+            documents: DEFAULT_DOCUMENTS,
+            database: "soak".into(),
+            collection: "docs".into(),
+            indexes: Vec::new(),
+        }
+    }
+}
+
+fn dataset(node: &Node<'_>) -> Dataset {
+    let default = Dataset::default();
+    let Some(table) = node.table(&DATASET) else { return default };
+    Dataset {
+        shape: table.optional("shape", shape).unwrap_or(default.shape),
+        documents: table.optional("documents", count).unwrap_or(default.documents),
+        database: table.optional("database", database).unwrap_or(default.database),
+        collection: table.optional("collection", collection).unwrap_or(default.collection),
+        indexes: table.nodes("indexes").iter().map(|node| node.read(text).unwrap_or_default()).collect(),
+    }
+}
+
+fn shape(value: &DeValue<'_>) -> Result<Shape, Refusal> {
+    let names = Names { what: "shape", now: &["row", "ycsb"], later: &[] };
+    match text(value)? {
+        // A file of one's own, as the contract promises for later.
+        file if file.contains(['/', '.']) => {
+            Err(Refusal::new("a template file is not in this version yet").hint("valid: row, ycsb"))
+        }
+        _ => word(value, &[("row", Shape::Row), ("ycsb", Shape::Ycsb)], &names),
+    }
+}
+
+/// A database that the server accepts, and that is not one of its own.
+fn database(value: &DeValue<'_>) -> Result<String, Refusal> {
+    const LONGEST_BYTES: usize = 63;
+    let name = text(value)?;
+    if ["admin", "local", "config"].contains(&name.as_str()) {
+        return Err(Refusal::new(format!("{name:?} belongs to the server itself")).hint("take another name"));
+    }
+    if name.len() > LONGEST_BYTES
+        || name.contains(['/', '\\', '.', ' ', '"', '$', '*', '<', '>', ':', '|', '?', '\0'])
+    {
+        return Err(Refusal::new(format!("{} is no database name", quoted(&name)))
+            .hint("use at most 63 letters, digits, \"_\" and \"-\""));
+    }
+    Ok(name)
+}
+
+fn collection(value: &DeValue<'_>) -> Result<String, Refusal> {
+    let name = text(value)?;
+    if name.starts_with("system.") || name.contains(['$', '\0']) {
+        return Err(Refusal::new(format!("{} is no collection name", quoted(&name)))
+            .hint("it must not begin with \"system.\" nor hold \"$\""));
+    }
+    Ok(name)
+}
+
+fn measures(node: &Node<'_>) -> Measures {
+    let default = Measures::default();
+    let Some(table) = node.table(&MEASURES) else { return default };
+    let share =
+        |value: &DeValue<'_>| number(value, |x| 0.0 < x && x <= 1.0, "write a share above 0, up to 1");
+    let factor = |value: &DeValue<'_>| number(value, |x| x >= 1.0, "write a factor of 1 or more, as 1.25");
+    Measures {
+        baseline: table.optional("baseline", positive_duration).unwrap_or(default.baseline),
+        sustained_for: table.optional("sustained_for", positive_duration),
+        sustained_throughput: table
+            .optional("sustained_throughput", share)
+            .unwrap_or(default.sustained_throughput),
+        sustained_p99_factor: table
+            .optional("sustained_p99_factor", factor)
+            .unwrap_or(default.sustained_p99_factor),
+        sustained_p99_slack: table
+            .optional("sustained_p99_slack", duration)
+            .unwrap_or(default.sustained_p99_slack),
+    }
+}
+
+fn limits(node: &Node<'_>) -> Limits {
+    let Some(table) = node.table(&LIMITS) else { return Limits::default() };
+    let share =
+        |value: &DeValue<'_>| number(value, |x| (0.0..=1.0).contains(&x), "write a share from 0 to 1");
+    Limits {
+        sustained_recovery: table.optional("sustained_recovery", duration),
+        hard_outage: table.optional("hard_outage", duration),
+        longest_gap: table.optional("longest_gap", duration),
+        lost_majority_writes: table.optional("lost_majority_writes", count),
+        lost_permitted_writes: table.optional("lost_permitted_writes", count),
+        p99: by_workload(&table, "p99", positive_duration),
+        error_share: by_workload(&table, "error_share", share),
+        min_effective_faults: table.optional("min_effective_faults", count),
+    }
+}
+
+fn by_workload<T>(
+    table: &Table<'_>,
+    key: &str,
+    read: impl Fn(&DeValue<'_>) -> Result<T, Refusal>,
+) -> BTreeMap<String, T> {
+    let entries = table.node(key).map(|node| node.entries()).unwrap_or_default();
+    entries.into_iter().filter_map(|(name, node)| Some((name.to_owned(), node.read(&read)?))).collect()
+}

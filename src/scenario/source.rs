@@ -1,0 +1,135 @@
+//! The entry points: a file with overrides in, a checked scenario or all its problems out.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use toml_edit::DocumentMut;
+
+use super::places::{Applied, Places, at_offset};
+use super::problem::{Place, Problem, Problems};
+use super::table::Log;
+use super::values::LARGER_IN_QUOTES;
+use super::{Scenario, check, file, overrides, uri};
+
+/// Where a scenario came from, and its text, which may hold a password: `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Source {
+    /// File as the user named it.
+    pub path: PathBuf,
+    /// Its text, after `--set`.
+    pub text: String,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("path", &self.path).field("bytes", &self.text.len()).finish()
+    }
+}
+
+impl Source {
+    /// The text as it may be written to disk and shown: users, passwords and options of connection
+    /// strings are gone, also in comments. It still reads as the same scenario, apart from these.
+    #[must_use]
+    pub fn public_text(&self) -> String {
+        let mut text = self.text.clone();
+        if let Some((span, public)) = public_uri(&self.text) {
+            text.replace_range(span, &public);
+        }
+        text.split_inclusive('\n').map(hide_user_info).collect()
+    }
+}
+
+/// Where the connection string stands, and what may stand there instead.
+fn public_uri(text: &str) -> Option<(std::ops::Range<usize>, String)> {
+    let tree = DeTable::parse(text).ok()?;
+    let value = tree.get_ref().get("cluster")?.get_ref().as_table()?.get("uri")?;
+    let DeValue::String(uri) = value.get_ref() else { return None };
+    Some((value.span(), format!("{:?}", uri::without_secrets(uri))))
+}
+
+/// `# uri = "mongodb://user:secret@host"` without the user and the secret. Only in comments: the one
+/// value that may be a connection string is replaced as a whole.
+fn hide_user_info(line: &str) -> String {
+    let comment = line.find('#').unwrap_or(line.len());
+    let (code, comment) = line.split_at(comment);
+    let hidden = comment.split_once("://").and_then(|(scheme, rest)| {
+        let (_, host) = rest.rsplit_once('@')?;
+        Some(format!("{code}{scheme}://{host}"))
+    });
+    hidden.unwrap_or_else(|| line.to_owned())
+}
+
+/// Reads a scenario file and puts the overrides (`duration=10m`, `workload.readers.rate=200/s`) in.
+///
+/// # Errors
+/// Every problem of the file, of the overrides, and of what they come to. Lines and columns are
+/// those of the file on disk; what comes from an override points at the override.
+pub fn read(path: &Path, overrides: &[String]) -> Result<(Scenario, Source), Problems> {
+    let text = std::fs::read_to_string(path).map_err(|error| Problem {
+        place: Place::File(path.into()),
+        key: String::new(),
+        message: format!("cannot read the scenario: {error}"),
+        hint: None,
+    })?;
+    read_text(Source { path: path.into(), text }, overrides)
+}
+
+pub(super) fn read_text(original: Source, overrides: &[String]) -> Result<(Scenario, Source), Problems> {
+    if overrides.is_empty() {
+        return Ok((parse(&original)?, original));
+    }
+    let original_tree = tree(&original)?;
+    // Valid TOML, so all that can be wrong is a number that is too large to be written back.
+    let mut document = original.text.parse::<DocumentMut>().map_err(|error| Problem {
+        hint: Some(LARGER_IN_QUOTES.into()),
+        ..syntax(&original, error.message(), error.span())
+    })?;
+    let (applied, problems) = overrides::apply(&mut document, overrides);
+    let source = Source { path: original.path.clone(), text: document.to_string() };
+    let places = places(&original, &original_tree, applied);
+    let scenario = build(&source, &tree(&source)?, &places, problems)?;
+    Ok((scenario, source))
+}
+
+/// Reads a text that has its overrides in it, for instance the copy in a run directory.
+///
+/// # Errors
+/// Every problem, with its line and column in this text.
+pub fn parse(source: &Source) -> Result<Scenario, Problems> {
+    let tree = tree(source)?;
+    build(source, &tree, &places(source, &tree, Vec::new()), Vec::new())
+}
+
+fn build(
+    source: &Source,
+    tree: &Spanned<DeTable<'_>>,
+    places: &Places<'_>,
+    mut problems: Vec<Problem>,
+) -> Result<Scenario, Problems> {
+    let log = Log::default();
+    let scenario = file::scenario(tree.get_ref(), source, &log);
+    check::check(&scenario, &log);
+    problems.extend(log.into_entries().into_iter().map(|entry| places.problem(entry)));
+    if problems.is_empty() { Ok(scenario) } else { Err(Problems::new(problems)) }
+}
+
+fn tree(source: &Source) -> Result<Spanned<DeTable<'_>>, Problem> {
+    DeTable::parse(&source.text).map_err(|error| syntax(source, error.message(), error.span()))
+}
+
+/// A text that is no TOML. Only the parser's words: its own display would show the line.
+fn syntax(source: &Source, message: &str, span: Option<std::ops::Range<usize>>) -> Problem {
+    let offset = span.map_or(0, |span| span.start);
+    Problem {
+        place: at_offset(source.path.clone(), &source.text, offset),
+        key: String::new(),
+        message: format!("not valid TOML: {message}"),
+        hint: None,
+    }
+}
+
+fn places<'a>(source: &'a Source, tree: &Spanned<DeTable<'_>>, overrides: Vec<Applied>) -> Places<'a> {
+    Places::new(source.path.clone(), &source.text, tree.get_ref(), overrides)
+}

@@ -1,0 +1,351 @@
+//! Refusals table by table: cluster, dataset, workloads, faults, limits.
+
+use super::*;
+
+#[test]
+fn clusters() {
+    let cluster = |keys: &str| text("", &format!("[cluster]\n{keys}"));
+    refused(
+        &cluster("topology = «\"replicaset\""),
+        r#""topology" in [cluster]: unknown topology "replicaset""#,
+        "did you mean \"replica-set\"?",
+    );
+    refused(&cluster("members = «8"), r#""members" in [cluster]: 8 is out of range"#, "from 1 to 7");
+    refused(&cluster("members = «0"), r#""members" in [cluster]: 0 is out of range"#, "from 1 to 7");
+    refused(
+        &cluster("topology = \"standalone\"\nmembers = «3"),
+        r#""members" in [cluster]: a standalone has one member, not 3"#,
+        "replica-set",
+    );
+    refused(
+        &cluster("cache = «\"128MiB\""),
+        r#""cache" in [cluster]: mongod takes no cache below 256MiB"#,
+        "256MiB",
+    );
+    refused(&cluster("cache = «\"512\""), r#""cache" in [cluster]: "512" is not a size (no unit)"#, "512MiB");
+    refused(
+        &cluster("election_timeout = «\"0s\""),
+        r#""election_timeout" in [cluster]: must be longer than zero"#,
+        "",
+    );
+    refused(
+        &cluster("parameters = { a = «[1] }"),
+        r#""a" in [cluster.parameters]: must be a text, a number or true or false, not a list"#,
+        "",
+    );
+    refused(
+        &cluster("uri = \"mongodb://h\"\nmembers = «3"),
+        r#""members" in [cluster]: is for a cluster that we start, but "uri" names one that runs already"#,
+        "one of the two",
+    );
+}
+
+#[test]
+fn not_yet() {
+    let cluster = |keys: &str| text("", &format!("[cluster]\n{keys}"));
+    refused(
+        &cluster("topology = «\"sharded\""),
+        r#""topology" in [cluster]: topology "sharded" is not in this version yet"#,
+        "standalone, replica-set",
+    );
+    refused(
+        &cluster("«shards = 2"),
+        r#"key "shards" in [cluster] is not in this version yet"#,
+        "valid: topology",
+    );
+    refused(&cluster("«hooks = {}"), r#"key "hooks" in [cluster] is not in this version yet"#, "valid: ");
+    refused(&cluster("auth = «true"), r#""auth" in [cluster]: true is not in this version yet"#, "false");
+    refused(&cluster("tls = «true"), r#""tls" in [cluster]: true is not in this version yet"#, "false");
+    refused(
+        &text("", "[dataset]\n«shard_key = \"hashed\""),
+        r#"key "shard_key" in [dataset] is not in this version yet"#,
+        "valid: ",
+    );
+    refused(
+        &text("", "[dataset]\nshape = «\"my/shape.toml\""),
+        r#""shape" in [dataset]: a template file is not in this version yet"#,
+        "row, ycsb",
+    );
+    refused(
+        &text("", "engine = «\"wire\""),
+        r#""engine" in [[workload]]: engine "wire" is not in this version yet"#,
+        "driver",
+    );
+    refused(
+        &text("", "distribution = «\"latest\""),
+        r#""distribution" in [[workload]]: distribution "latest" is not in this version yet"#,
+        "uniform, zipfian",
+    );
+    refused(
+        "duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = { mix = { «scan = 1, read = 1 } }\n",
+        r#"operation "scan" in op.mix of [[workload]] is not in this version yet"#,
+        "insert, read, update",
+    );
+    refused(
+        "duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = «{ aggregate = {} }\n",
+        r#""op" in [[workload]]: operation "aggregate" is not in this version yet"#,
+        "insert, read, update, mix",
+    );
+}
+
+#[test]
+fn faults_not_yet() {
+    let fault = |keys: &str| text("", &format!("[[fault]]\n{keys}"));
+    refused(
+        &fault("do = «{ pause = { for = \"1m\" } }\nfirst = \"1m\""),
+        r#""do" in [[fault]]: fault kind "pause" is not in this version yet"#,
+        "kill, stop",
+    );
+    refused(
+        &fault("do = { kill = { «cold = true } }\nfirst = \"1m\""),
+        r#"key "cold" in do.kill of [[fault]] is not in this version yet"#,
+        "target, restart_after",
+    );
+    refused(
+        &fault("do = { kill = { target = «\"majority\" } }\nfirst = \"1m\""),
+        r#""target" in do.kill of [[fault]]: target "majority" is not in this version yet"#,
+        "primary, secondary",
+    );
+    refused(
+        &fault("do = { kill = { target = «\"shard0.primary\" } }\nfirst = \"1m\""),
+        r#""target" in do.kill of [[fault]]: target "shard0.primary" is not in this version yet"#,
+        "primary",
+    );
+    refused(
+        &fault("do = \"kill\"\nfirst = \"1m\"\n«when = { migration = \"clone\" }"),
+        r#"key "when" in [[fault]] is not in this version yet"#,
+        "valid: ",
+    );
+    refused(
+        &fault("do = \"kill\"\nfirst = \"1m\"\n«random = { mean = \"5m\" }"),
+        r#"key "random" in [[fault]] is not in this version yet"#,
+        "valid: ",
+    );
+}
+
+#[test]
+fn datasets() {
+    let dataset = |keys: &str| text("", &format!("[dataset]\n{keys}"));
+    refused(
+        &dataset("shape = «\"rows\""),
+        r#""shape" in [dataset]: unknown shape "rows""#,
+        "did you mean \"row\"?",
+    );
+    refused(
+        &dataset("database = «\"admin\""),
+        r#""database" in [dataset]: "admin" belongs to the server itself"#,
+        "another name",
+    );
+    refused(&dataset("database = «\"a.b\""), r#""database" in [dataset]: "a.b" is no database name"#, "63");
+    refused(
+        &dataset("collection = «\"system.users\""),
+        r#""collection" in [dataset]: "system.users" is no collection name"#,
+        "system.",
+    );
+    refused(
+        &dataset("indexes = [«\"field0\"]"),
+        r#""indexes" in [dataset]: unknown field "field0" of the shape"#,
+        "long, int, date",
+    );
+    refused(
+        &dataset("shape = \"ycsb\"\nindexes = [«\"field10\"]"),
+        r#""indexes" in [dataset]: unknown field "field10" of the shape"#,
+        "field9",
+    );
+    refused(
+        &dataset("indexes = [\"int\", «\"int\"]"),
+        r#""indexes" in [dataset]: "int" stands here twice"#,
+        "once",
+    );
+}
+
+#[test]
+fn workloads() {
+    let op = |op: &str| format!("duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = {op}\n");
+    refused(
+        &op("{ insert = { batch = «0 } }"),
+        r#""batch" in op.insert of [[workload]]: 0 is out of range"#,
+        "from 1 to 100000",
+    );
+    refused(&op("{ read = { «batch = 1 } }"), r#"unknown key "batch" in op.read of [[workload]]"#, "");
+    refused(&op("«{ read = {}, update = {} }"), r#""op" in [[workload]]: names more than one operation"#, "");
+    refused(&op("«{}"), r#""op" in [[workload]]: names no operation"#, "");
+    refused(&op("«\"mix\""), r#""op" in [[workload]]: a mix needs its parts"#, "read = 95");
+    refused(&op("«{ mix = {} }"), r#""op" in [[workload]]: a mix needs its parts"#, "read = 95");
+    refused(
+        &op("{ mix = { «raed = 1 } }"),
+        r#"unknown operation "raed" in op.mix of [[workload]]"#,
+        "did you mean \"read\"?",
+    );
+    refused(
+        &op("{ mix = { read = «0, update = 1 } }"),
+        r#""read" in op.mix of [[workload]]: 0 is out of range"#,
+        "above zero",
+    );
+    refused(
+        &text("", "write_concern = «0"),
+        r#""write_concern" in [[workload]]: 0 is refused"#,
+        "cannot be known",
+    );
+    refused(
+        &text("", "write_concern = «\"0\""),
+        r#""write_concern" in [[workload]]: 0 is refused"#,
+        "cannot be known",
+    );
+    refused(
+        &text("", "write_concern = «4"),
+        r#""write_concern" in [[workload]]: 4 members cannot acknowledge a write where there are 3"#,
+        "majority",
+    );
+    refused(
+        &text("", "write_concern = «\"tagged\""),
+        r#""write_concern" in [[workload]]: other names than "majority" are not in this version yet"#,
+        "a number of members",
+    );
+    refused(
+        &text("", "distribution = «{ uniform = 1 }"),
+        r#""distribution" in [[workload]]: uniform has no parameters"#,
+        "uniform",
+    );
+    refused(
+        &text("", "distribution = { zipfian = «0 }"),
+        r#""zipfian" in distribution of [[workload]]: 0 is out of range"#,
+        "0.99",
+    );
+    refused(
+        &text("", "read_preference = «\"primry\""),
+        r#""read_preference" in [[workload]]: unknown read preference "primry""#,
+        "did you mean \"primary\"?",
+    );
+    refused(
+        &text("", "read_preference = «\"secondary\"\n[cluster]\nmembers = 1"),
+        r#""read_preference" in [[workload]]: there is no secondary in a cluster of one member"#,
+        "primary",
+    );
+}
+
+#[test]
+fn nothing_to_read() {
+    let start = "duration = \"1m\"\ndataset = { documents = 0 }\n[[workload]]\nname = \"w\"\nop = ";
+    refused(
+        &format!("{start}«\"update\"\n"),
+        r#""op" in [[workload]]: there is no document to update"#,
+        "raise documents",
+    );
+    refused(
+        &format!("{start}«{{ mix = {{ read = 1, update = 1 }} }}\n"),
+        r#""op" in [[workload]]: there is no document to read"#,
+        "a workload that inserts",
+    );
+    good(&format!("{start}\"read\"\n[[workload]]\nname = \"v\"\nop = \"insert\"\n"));
+    good(&format!("{start}{{ mix = {{ read = 1, insert = 1 }} }}\n"));
+}
+
+#[test]
+fn faults() {
+    let fault = |keys: &str| text("", &format!("[[fault]]\ndo = \"kill\"\n{keys}"));
+    refused(
+        &fault("first = «\"10m\""),
+        r#""first" in [[fault]]: nothing would ever happen at 10m: the measured phase lasts 10m"#,
+        "below \"duration\"",
+    );
+    refused(
+        &fault("first = «\"0s\""),
+        r#""first" in [[fault]]: nothing would ever happen at 0s: the measured phase lasts 10m"#,
+        "above 0s",
+    );
+    refused(
+        &fault("at = «[\"1m\", \"11m\", \"12m\"]"),
+        r#""at" in [[fault]]: nothing would ever happen at 11m, 12m: the measured phase lasts 10m"#,
+        "below",
+    );
+    refused(&fault("at = [\"1m\", «\"60s\"]"), r#""at" in [[fault]]: stands here twice"#, "once");
+    refused(&fault("at = «[]"), r#""at" in [[fault]]: names no time"#, "at = [");
+    refused(
+        &fault("first = \"1m\"\nevery = «\"0s\""),
+        r#""every" in [[fault]]: must be longer than zero"#,
+        "90s",
+    );
+    refused(
+        &fault("first = \"1m\"\nat = «[\"2m\"]"),
+        r#""at" in [[fault]]: stands beside "first""#,
+        "one of the two",
+    );
+    refused(
+        &fault("at = [\"2m\"]\nevery = «\"1m\""),
+        r#""every" in [[fault]]: goes with "first", not with "at""#,
+        "list every time",
+    );
+    refused(&fault("first = \"1m\"\ntimes = «2"), r#""times" in [[fault]]: needs "every""#, "every = \"5m\"");
+    refused(
+        &fault("first = \"1m\"\nevery = \"1m\"\ntimes = «0"),
+        r#""times" in [[fault]]: 0 is out of range"#,
+        "from 1",
+    );
+    refused(
+        &fault("first = \"1m\"\nevery = «\"1ms\""),
+        r#""every" in [[fault]]: the scenario comes to more than 10000 faults"#,
+        "longer",
+    );
+    refused(
+        &fault("first = \"1m\"\nevery = \"1m\"\n[limits]\nmin_effective_faults = «10"),
+        r#""min_effective_faults" in [limits]: 10 can never be reached, 9 are planned"#,
+        "plan more",
+    );
+}
+
+#[test]
+fn actions() {
+    let fault = |action: &str| text("", &format!("[[fault]]\nfirst = \"1m\"\ndo = {action}"));
+    refused(
+        &fault("«{ kil = {} }"),
+        r#""do" in [[fault]]: unknown fault kind "kil""#,
+        "did you mean \"kill\"?",
+    );
+    refused(&fault("«{ kill = {}, stop = {} }"), r#""do" in [[fault]]: names more than one fault kind"#, "");
+    refused(
+        &fault("{ kill = { «restart = \"1s\" } }"),
+        r#"unknown key "restart" in do.kill of [[fault]]"#,
+        "valid: target, restart_after",
+    );
+    refused(
+        &fault("{ kill = { restart_after = «10 } }"),
+        r#""restart_after" in do.kill of [[fault]]: must be a duration with its unit, not the number 10"#,
+        "10m",
+    );
+    refused(
+        &fault("{ kill = { target = «\"node4\" } }"),
+        r#""target" in do.kill of [[fault]]: unknown target "node4""#,
+        "did you mean \"node1\"?",
+    );
+    refused(
+        &fault("{ stop = { target = «\"secondary\" } }\n[cluster]\nmembers = 1"),
+        r#""target" in do.stop of [[fault]]: there is no secondary in a cluster of one member"#,
+        "raise members",
+    );
+    refused(
+        &fault("«{ kill = {} }\n[cluster]\nuri = \"mongodb://h\""),
+        r#""do" in [[fault]]: kill needs a managed cluster, and this one is not ours"#,
+        "uri",
+    );
+}
+
+#[test]
+fn limits() {
+    let limits = |keys: &str| text("", &format!("[limits]\n{keys}"));
+    refused(
+        &limits("p99 = { readers = «\"50ms\" }"),
+        r#""readers" in [limits.p99]: unknown workload "readers""#,
+        "valid: w",
+    );
+    refused(
+        &limits("error_share = { W = «0.1 }"),
+        r#""W" in [limits.error_share]: unknown workload "W""#,
+        "did you mean \"w\"?",
+    );
+    refused(
+        &limits("lost_majority_writes = «\"none\""),
+        r#""lost_majority_writes" in [limits]: "none" is not a count (not a number)"#,
+        "whole",
+    );
+}

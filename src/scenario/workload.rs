@@ -1,0 +1,185 @@
+//! One `[[workload]]`.
+
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::table::{Node, Refusal, Table, kind};
+use super::values::{count_in, number, plain_name, positive_duration, rate, word};
+use super::words::Names;
+use super::{Distribution, OpKind, ReadPreference, Workload, WriteConcern};
+
+const WORKLOAD: Names<'_> = Names {
+    what: "key",
+    now: &[
+        "name",
+        "workers",
+        "rate",
+        "op",
+        "write_concern",
+        "distribution",
+        "read_preference",
+        "deadline",
+        "engine",
+    ],
+    later: &[],
+};
+
+const OPS_LATER: &[&str] = &["scan", "delete", "read_modify_write", "aggregate", "find"];
+const OP: Names<'_> =
+    Names { what: "operation", now: &["insert", "read", "update", "mix"], later: OPS_LATER };
+const MIXABLE: Names<'_> = Names { what: "operation", now: &["insert", "read", "update"], later: OPS_LATER };
+const INSERT: Names<'_> = Names { what: "key", now: &["batch"], later: &[] };
+const NOTHING: Names<'_> = Names { what: "key", now: &[], later: &[] };
+
+/// Why `w: 0` is no write concern for a tester.
+pub(super) const UNACKNOWLEDGED: &str =
+    "the outcome of a write that nobody acknowledges cannot be known, so nothing could be verified";
+
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
+/// The exponent of YCSB.
+const DEFAULT_SKEW: f64 = 0.99;
+/// The server takes no more in one message.
+const LARGEST_BATCH: u32 = 100_000;
+
+/// Reads it.
+pub(super) fn read(node: &Node<'_>) -> Workload {
+    let mut workload = Workload {
+        name: String::new(),
+        workers: 1,
+        rate_ops_s: None,
+        mix: vec![(OpKind::Read, 1.0)],
+        batch: 1,
+        write_concern: WriteConcern::Majority,
+        distribution: Distribution::Uniform,
+        read_preference: ReadPreference::Primary,
+        deadline: DEFAULT_DEADLINE,
+    };
+    let Some(table) = node.table(&WORKLOAD) else { return workload };
+    table.optional("engine", engine);
+    workload.name = table.required("name", "give each workload its own name", plain_name).unwrap_or_default();
+    workload.rate_ops_s = table.optional("rate", rate);
+    fill(&mut workload.workers, table.optional("workers", |value| count_in(value, 1..=u32::MAX)));
+    fill(&mut workload.write_concern, table.optional("write_concern", write_concern));
+    fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution(&node)));
+    fill(&mut workload.read_preference, table.optional("read_preference", read_preference));
+    fill(&mut workload.deadline, table.optional("deadline", positive_duration));
+    match table.node("op") {
+        Some(node) => operation(&node, &mut workload),
+        None => table.missing("op", "write for example op = { insert = { batch = 1 } } or op = \"read\""),
+    }
+    workload
+}
+
+fn fill<T>(place: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *place = given;
+    }
+}
+
+fn engine(value: &DeValue<'_>) -> Result<(), Refusal> {
+    word(value, &[("driver", ())], &Names { what: "engine", now: &["driver"], later: &["wire"] })
+}
+
+fn operation(node: &Node<'_>, workload: &mut Workload) {
+    let Some((name, parameters)) = node.choice("operation") else { return };
+    let single = match name {
+        "insert" => {
+            let table = parameters.and_then(|node| node.table(&INSERT));
+            let batch =
+                table.and_then(|table| table.optional("batch", |value| count_in(value, 1..=LARGEST_BATCH)));
+            fill(&mut workload.batch, batch);
+            OpKind::Insert
+        }
+        "read" | "update" => {
+            if let Some(parameters) = parameters {
+                parameters.table(&NOTHING);
+            }
+            if name == "read" { OpKind::Read } else { OpKind::Update }
+        }
+        "mix" => {
+            match parameters.map(|node| node.table(&MIXABLE)) {
+                Some(table) => fill(&mut workload.mix, table.and_then(|table| mix(node, &table))),
+                None => node.refuse(Refusal::new("a mix needs its parts").hint(MIX)),
+            }
+            return;
+        }
+        other => return node.refuse(OP.unknown(other, "").into()),
+    };
+    workload.mix = vec![(single, 1.0)];
+}
+
+const MIX: &str = "write for example op = { mix = { read = 95, update = 5 } }";
+
+/// Kinds in a fixed order, so that the order in the file decides nothing.
+fn mix(node: &Node<'_>, table: &Table<'_>) -> Option<Vec<(OpKind, f64)>> {
+    let weight = |value: &DeValue<'_>| number(value, |x| x > 0.0, "write a weight above zero");
+    let kinds = [OpKind::Insert, OpKind::Read, OpKind::Update];
+    let present: Vec<_> = kinds.into_iter().filter(|kind| table.node(kind.word()).is_some()).collect();
+    if table.is_empty() {
+        node.refuse(Refusal::new("a mix needs its parts").hint(MIX));
+    }
+    if present.is_empty() {
+        return None;
+    }
+    present.into_iter().map(|kind| Some((kind, table.optional(kind.word(), weight)?))).collect()
+}
+
+fn write_concern(value: &DeValue<'_>) -> Result<WriteConcern, Refusal> {
+    const TAKES: &str = "write \"majority\" or a number of members";
+    match value {
+        DeValue::Integer(number) if number.as_str() == "0" => {
+            Err(Refusal::new("0 is refused").hint(UNACKNOWLEDGED))
+        }
+        DeValue::Integer(_) => {
+            // More than 50 members do not exist.
+            count_in(value, 1..=50).map(WriteConcern::Nodes)
+        }
+        DeValue::String(text) => match text.as_ref() {
+            "majority" => Ok(WriteConcern::Majority),
+            "0" => Err(Refusal::new("0 is refused").hint(UNACKNOWLEDGED)),
+            _ => Err(Refusal::new("other names than \"majority\" are not in this version yet").hint(TAKES)),
+        },
+        other => {
+            Err(Refusal::new(format!("must be \"majority\" or a number, not {}", kind(other))).hint(TAKES))
+        }
+    }
+}
+
+/// `"uniform"`, `"zipfian"` or `{ zipfian = 0.8 }`.
+fn distribution(node: &Node<'_>) -> Option<Distribution> {
+    let names = Names {
+        what: "distribution",
+        now: &["uniform", "zipfian"],
+        later: &["latest", "hotspot", "exponential", "sequential"],
+    };
+    let (name, parameter) = node.choice("distribution")?;
+    match (name, parameter) {
+        ("uniform", None) => Some(Distribution::Uniform),
+        ("zipfian", None) => Some(Distribution::Zipfian(DEFAULT_SKEW)),
+        ("zipfian", Some(skew)) => skew
+            .read(|value| {
+                number(value, |x| 0.0 < x && x <= 5.0, "write an exponent above 0, up to 5, as 0.99")
+            })
+            .map(Distribution::Zipfian),
+        ("uniform", Some(_)) => {
+            node.refuse(Refusal::new("uniform has no parameters").hint("write \"uniform\""));
+            None
+        }
+        (other, _) => {
+            node.refuse(names.unknown(other, "").into());
+            None
+        }
+    }
+}
+
+fn read_preference(value: &DeValue<'_>) -> Result<ReadPreference, Refusal> {
+    const WORDS: [(&str, ReadPreference); 5] = [
+        ("primary", ReadPreference::Primary),
+        ("primaryPreferred", ReadPreference::PrimaryPreferred),
+        ("secondary", ReadPreference::Secondary),
+        ("secondaryPreferred", ReadPreference::SecondaryPreferred),
+        ("nearest", ReadPreference::Nearest),
+    ];
+    word(value, &WORDS, &Names { what: "read preference", now: &WORDS.map(|(word, _)| word), later: &[] })
+}
