@@ -1,5 +1,6 @@
 //! mongosoak: the stability and failure-injection soak tester for MongoDB.
 
+pub mod analysis;
 pub mod clock;
 pub mod exit;
 pub mod plan;
