@@ -3,6 +3,7 @@
 //! One direction: scenario -> plan -> cluster, workload, nemesis -> events -> recorder -> run directory
 //! -> analysis -> report -> exit code. `ARCHITECTURE.md` has the picture.
 
+pub mod analysis;
 pub mod clock;
 pub mod cluster;
 pub mod dataset;

@@ -227,7 +227,7 @@ pub struct Outage {
     pub degraded_s: f64,
     /// Longest time between two successive successful finishes, to the millisecond.
     pub longest_gap_s: Option<f64>,
-    /// No failed operation at all.
+    /// No operation failed, stayed unknown or was missed. They may still have been slow.
     pub masked: bool,
     /// Every window, hard and degraded.
     pub windows: Vec<OutageWindow>,
@@ -259,7 +259,7 @@ pub enum OutageKind {
 pub struct Recovery {
     /// First failed, unknown or missed operation, after the injection; `None`: none (masked).
     pub first_failure_s: Option<f64>,
-    /// First success after the longest gap; `None`: never.
+    /// First success after the longest gap; `None`: never, or there was no gap of 100 ms or more.
     pub first_success_s: Option<f64>,
     /// Sustained recovery; `None`: not reached (see `censored`).
     pub sustained_s: Option<f64>,
@@ -277,7 +277,10 @@ pub struct Recovery {
     pub censored: bool,
     /// How long it was observed without being reached, when censored.
     pub censored_after_s: Option<f64>,
-    /// Why there is no number: `no baseline`, `next fault`, `end of run`.
+    /// A lower bound of `sustained_s`, when censored: the last time at which service was seen not to
+    /// have recovered. Less than `censored_after_s` when the hold had begun but was cut short.
+    pub not_before_s: Option<f64>,
+    /// Why there is no number: `no baseline: ...`, `next fault`, `end of run`.
     pub reason: Option<String>,
 }
 

@@ -1,0 +1,66 @@
+use super::*;
+use crate::analysis::judge_faults;
+use crate::analysis::testing::{Load, fault, recording};
+use crate::scenario::Measures;
+
+const IDLE: Used = Used { cpu_s: 1.0, cores: 2.0 };
+
+fn check_with(loads: Vec<Load>, faults: Vec<crate::recording::FaultRecord>, used: Used) -> Option<String> {
+    let recording = recording(loads, faults);
+    let faults = judge_faults(&recording, &Measures::default());
+    check(&recording, &faults, used)
+}
+
+fn late(seconds: usize, late: usize, late_us: u64) -> Option<String> {
+    let on_time = Second { ok: 100, ..Second::default() };
+    let load = Load::open("writers", 100).rows(late, Second { late_us, ..on_time });
+    check_with(vec![load.rows(seconds - late, on_time)], vec![], IDLE)
+}
+
+#[test]
+fn single_late_seconds_are_no_saturation() {
+    assert_eq!(late(60, 2, 500_000), None);
+    assert_eq!(late(60, 60, 10_000), None, "10 ms are allowed");
+    let why = late(60, 3, 10_001).unwrap();
+    assert!(why.starts_with("workload writers: in 3 of 60 s operations were sent over 10 ms late"), "{why}");
+}
+
+#[test]
+fn in_a_long_run_one_percent_of_the_seconds_may_be_late() {
+    assert_eq!(late(1_000, 10, 50_000), None);
+    assert!(late(1_000, 11, 50_000).is_some());
+}
+
+#[test]
+fn cpu_over_85_percent_of_the_cores_is_saturation() {
+    let used = |cpu_s| Used { cpu_s, cores: 2.0 };
+    let run = |used| check_with(vec![Load::open("writers", 100).ok(100, 100)], vec![], used);
+    assert_eq!(run(used(170.0)), None);
+    assert!(run(used(171.0)).unwrap().starts_with("the tester used 86 % of its 2 cores (at most 85 %)"));
+    assert_eq!(run(Used { cpu_s: 1.0, cores: 0.0 }), None, "cores unknown");
+}
+
+#[test]
+fn missed_arrivals_count_only_while_the_server_answers_and_no_fault_holds() {
+    let missing = Second { ok: 90, missed: 10, ..Second::default() };
+    let during = Load::open("writers", 100).ok(100, 100).rows(30, missing).ok(100, 100);
+    assert_eq!(check_with(vec![during.clone()], vec![fault("f1", 100.0)], IDLE), None);
+    let why = check_with(vec![during], vec![], IDLE).unwrap();
+    assert!(why.starts_with("workload writers: 300 arrivals in 30 s without a fault"), "{why}");
+    // A server that takes seconds keeps the workers busy: that is its doing.
+    let slow = Load::open("writers", 100).ok(100, 100).p99(3_000_000).rows(30, missing).ok(100, 100);
+    assert_eq!(check_with(vec![slow], vec![], IDLE), None);
+}
+
+#[test]
+fn after_the_recovery_missed_arrivals_count_again() {
+    let missing = Second { ok: 96, missed: 4, ..Second::default() };
+    let load = Load::open("writers", 100).ok(100, 100).failing(10, 0).ok(100, 100).rows(50, missing);
+    assert!(check_with(vec![load], vec![fault("f1", 100.0)], IDLE).is_some());
+}
+
+#[test]
+fn a_closed_loop_has_no_arrivals_to_miss() {
+    let row = Second { ok: 100, late_us: 50_000, ..Second::default() };
+    assert_eq!(check_with(vec![Load::closed("readers").rows(60, row)], vec![], IDLE), None);
+}
