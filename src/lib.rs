@@ -4,13 +4,16 @@
 //! -> analysis -> report -> exit code. `ARCHITECTURE.md` has the picture.
 
 pub mod analysis;
+pub mod cli;
 pub mod clock;
 pub mod cluster;
 pub mod dataset;
 pub mod entropy;
 pub mod event;
 pub mod exit;
+pub mod judge;
 pub mod ledger;
+pub mod live;
 pub mod logging;
 pub mod monitor;
 pub mod nemesis;
@@ -19,6 +22,7 @@ pub mod plan;
 pub mod recorder;
 pub mod recording;
 pub mod report;
+pub mod run;
 pub mod scenario;
 pub mod signals;
 pub mod workload;

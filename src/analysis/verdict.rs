@@ -38,12 +38,14 @@ pub struct JudgeInput<'a> {
     pub interrupted: Option<String>,
     /// What broke in the tester or its infrastructure, each a sentence.
     pub errors: &'a [String],
+    /// Findings that were judged where they were seen: a server that ended by itself, a full disk.
+    pub findings: &'a [Reason],
 }
 
 /// Judges a run.
 #[must_use]
 pub fn judge(input: &JudgeInput<'_>) -> Verdict {
-    let mut reasons = Vec::new();
+    let mut reasons = input.findings.to_vec();
     data(input, &mut reasons);
     tester(input, &mut reasons);
     broken_limits(input, &mut reasons);

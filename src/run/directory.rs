@@ -83,15 +83,9 @@ pub fn check_space(dir: &Path, scenario: &Scenario, document_bytes: u64) -> io::
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn write_inputs(dir: &Path, source: &Source, scenario: &Scenario, plan: &Plan) -> io::Result<()> {
-    let text = match &scenario.cluster {
-        Cluster::Attached(attached) => {
-            let uri = attached.uri.reveal();
-            source.text.replace(uri, &without_credentials(uri))
-        }
-        Cluster::Managed(_) => source.text.clone(),
-    };
-    std::fs::write(dir.join("scenario.toml"), text)?;
+pub fn write_inputs(dir: &Path, source: &Source, plan: &Plan) -> io::Result<()> {
+    // Without user and password of a URI.
+    std::fs::write(dir.join("scenario.toml"), source.public_text())?;
     std::fs::write(dir.join("plan.json"), serde_json::to_string_pretty(plan)? + "\n")
 }
 

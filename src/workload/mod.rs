@@ -23,6 +23,7 @@ use crate::dataset::Documents;
 use crate::ledger::Ledger;
 use crate::plan;
 use crate::scenario::{Dataset, OpKind, Workload};
+pub use pacer::PATIENCE;
 use pacer::Pacer;
 use stats::{Finished, Stats};
 use worker::{Busy, Worker};

@@ -1,0 +1,34 @@
+//! `faults`: the catalogue.
+
+use clap::Args;
+
+use crate::exit::Outcome;
+use ::faults::catalog::{KINDS, Kind};
+
+/// Arguments of `faults`.
+#[derive(Debug, Args)]
+pub struct FaultsArguments {
+    /// Only this kind
+    kind: Option<String>,
+}
+
+/// Prints the table.
+pub fn list(arguments: &FaultsArguments) -> Outcome {
+    let chosen: Vec<&Kind> =
+        KINDS.iter().filter(|k| arguments.kind.as_ref().is_none_or(|name| k.name == *name)).collect();
+    if let (true, Some(name)) = (chosen.is_empty(), &arguments.kind) {
+        let known: Vec<_> = KINDS.iter().map(|k| k.name).collect();
+        return super::complain(format!("no fault is called \"{name}\"; there are: {}", known.join(", ")), Outcome::Usage);
+    }
+    for kind in chosen {
+        let needs: Vec<_> = kind.needs.iter().map(|need| need.words()).collect();
+        let needs = if needs.is_empty() { "nothing".into() } else { needs.join(", ") };
+        println!("{} ({}): {}\n  needs {needs}", kind.name, kind.group, kind.does);
+        for parameter in kind.parameters {
+            let default = parameter.default.map_or("must be given".into(), |d| format!("default {d}"));
+            println!("  {:<14} {} ({default})", parameter.name, parameter.takes);
+        }
+        println!();
+    }
+    Outcome::Pass
+}

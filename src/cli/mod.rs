@@ -1,0 +1,97 @@
+//! The command line: what the user typed, as types, and the commands behind it.
+
+mod cluster;
+mod doctor;
+mod faults;
+mod run;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit::Outcome;
+
+/// Stability and failure-injection soak tester for MongoDB.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 pass, 1 a limit was broken, 2 bad command line or scenario, 3 acknowledged data lost or wrong,
+4 inconclusive, 5 the tester or its infrastructure broke, 130 interrupted.
+
+Example: mongosoak run scenarios/quick.toml";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start or attach the cluster, load, drive, inject, judge, report
+    Run(run::RunArguments),
+    /// Print what `run` would do, every fault with its time; touches nothing
+    Plan(run::PlanArguments),
+    /// Parse and cross-check scenarios; all problems at once, with line and column
+    Check(run::CheckArguments),
+    /// Judge a run again from its recording, and print its summary
+    Report(run::ReportArguments),
+    /// Table of fault kinds: parameters, defaults, needs
+    Faults(faults::FaultsArguments),
+    /// What is here: mongod and its version, disk, limits; what would not work and why
+    Doctor(doctor::DoctorArguments),
+    /// A local cluster to play with
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+}
+
+/// A scenario and what the command line changes about it.
+#[derive(Clone, Debug, Args)]
+struct ScenarioArguments {
+    /// The scenario file
+    scenario: PathBuf,
+    /// Override a key: `duration=10m`, `cluster.members=1`, `workload.readers.rate=200/s`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Seed of documents, key choice and faults; drawn and printed when left out everywhere
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Length of the measured phase: `90s`, `2h 30m`
+    #[arg(long)]
+    duration: Option<String>,
+    /// Use this running deployment instead of the scenario's cluster
+    #[arg(long, env = "MONGOSOAK_URI", hide_env_values = true)]
+    uri: Option<String>,
+    /// The same from a file, which keeps a password out of the process list
+    #[arg(long, conflicts_with = "uri")]
+    uri_file: Option<PathBuf>,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Colour {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Does what was asked, and says how it went.
+pub async fn run(arguments: Arguments) -> Outcome {
+    match arguments.command {
+        Command::Run(arguments) => run::run(&arguments).await,
+        Command::Plan(arguments) => run::plan(&arguments),
+        Command::Check(arguments) => run::check(&arguments).await,
+        Command::Report(arguments) => run::report(&arguments),
+        Command::Faults(arguments) => faults::list(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments).await,
+        Command::Cluster(command) => cluster::run(command).await,
+    }
+}
+
+/// Prints an error as all commands do, and passes the outcome on.
+fn complain(error: impl std::fmt::Display, outcome: Outcome) -> Outcome {
+    eprintln!("mongosoak: {error}");
+    outcome
+}

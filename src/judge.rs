@@ -1,0 +1,177 @@
+//! From a run directory to its report: reads the recording, measures, judges. The same for a run that just
+//! ended and for `report RUN_DIR` a year later.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::analysis::verdict::JudgeInput;
+use crate::analysis::{self, limits, saturation, verdict};
+use crate::cluster;
+use crate::event::Phase;
+use crate::exit::Outcome;
+use crate::recorder::read::{self, ReadError, RunRecord, UnexpectedExit};
+use crate::recording::WorkloadRecording;
+use crate::report::data::{ErrorClass, Reason, Report, Run, SCHEMA, WorkloadReport};
+use crate::scenario::{self, Problems, Scenario};
+
+/// The directory cannot be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    /// A file is missing or damaged.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Its scenario does not parse.
+    #[error("the scenario of the run is damaged:\n{0}")]
+    Scenario(#[from] Problems),
+}
+
+/// Judges what a directory holds. `late` are findings that could not be recorded any more (a full disk).
+///
+/// # Errors
+/// When it is no run directory, or a file is damaged.
+pub fn directory(dir: &Path, late: &[Reason]) -> Result<Report, JudgeError> {
+    let mut record = read::directory(dir)?;
+    let (scenario, _) = scenario::read(&dir.join("scenario.toml"), &[])?;
+    align(&mut record, &scenario);
+    Ok(judge(&record, &scenario, late))
+}
+
+/// One recording per workload of the scenario, in its order, with its rate.
+fn align(record: &mut RunRecord, scenario: &Scenario) {
+    let mut by_name: BTreeMap<String, WorkloadRecording> =
+        record.recording.workloads.drain(..).map(|w| (w.name.clone(), w)).collect();
+    let aligned = scenario.workloads.iter().map(|workload| WorkloadRecording {
+        name: workload.name.clone(),
+        rate_ops_s: workload.rate_ops_s,
+        ..by_name.remove(&workload.name).unwrap_or_default()
+    });
+    record.recording.workloads = aligned.collect();
+}
+
+fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
+    let recording = &record.recording;
+    let faults = analysis::judge_faults(recording, &scenario.measures);
+    let workloads: Vec<_> = recording.workloads.iter().map(|w| workload(w, record, scenario)).collect();
+    let limits = limits::evaluate(&scenario.limits, &faults, &workloads, record.ledger.as_ref());
+    let cores = record.manifest["host"]["cores"].as_f64().unwrap_or(1.0).max(1.0);
+    let used = saturation::Used { cpu_s: record.tester.cpu_s, cores };
+    let lost: Vec<_> = record.lost_workers.iter().map(|(name, n)| (name.clone(), saturating(*n))).collect();
+    let findings: Vec<Reason> =
+        record.unexpected_exits.iter().map(exit_finding).chain(late.iter().cloned()).collect();
+    let measured = record.phase.is_some_and(|p| p >= Phase::Heal) && recording.duration_s > 0.0;
+    let input = JudgeInput {
+        faults: &faults,
+        workloads: &workloads,
+        limits: &limits,
+        ledger: record.ledger.as_ref(),
+        ledger_expected: measured && scenario.workloads.iter().any(has_writes),
+        tester: &record.tester,
+        workers_lost: &lost,
+        saturated: if measured { saturation::check(recording, &faults, used) } else { None },
+        interrupted: interrupted(record),
+        errors: &errors(record),
+        findings: &findings,
+    };
+    let verdict = verdict::judge(&input);
+    Report {
+        schema: SCHEMA.into(),
+        run: run(record, scenario),
+        manifest: record.manifest.clone(),
+        verdict,
+        workloads,
+        load: record.load.clone(),
+        faults,
+        ledger: record.ledger.clone(),
+        limits,
+        tester: record.tester.clone(),
+    }
+}
+
+fn has_writes(workload: &scenario::Workload) -> bool {
+    workload.mix.iter().any(|(kind, _)| kind.is_write())
+}
+
+fn saturating(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+fn interrupted(record: &RunRecord) -> Option<String> {
+    let signal = record.interrupted.as_ref()?;
+    let phase = record.phase.map_or("before the first phase".into(), |p| format!("at the phase \"{}\"", p.word()));
+    let measured = record.recording.duration_s;
+    Some(match record.phase {
+        Some(phase) if phase >= Phase::Heal => format!("{signal} after {measured:.0} s of the measured phase"),
+        _ => format!("{signal} {phase}"),
+    })
+}
+
+fn errors(record: &RunRecord) -> Vec<String> {
+    let mut all = record.failures.clone();
+    if !record.finished && record.interrupted.is_none() {
+        let phase = record.phase.map_or("start", Phase::word);
+        all.push(format!("the tester did not end in order; the last phase that began is \"{phase}\""));
+    }
+    all
+}
+
+/// A server that ends by itself is a finding. SIGKILL comes from outside (out of memory, most likely), which
+/// says nothing about the server.
+fn exit_finding(exit: &UnexpectedExit) -> Reason {
+    let how = cluster::how(faults::Exit { code: exit.code, signal: exit.signal });
+    let text = format!("{} ended by itself ({how}); see nodes/{}/mongod.log", exit.node, exit.node);
+    let outcome = if exit.signal == Some(9) { Outcome::Inconclusive } else { Outcome::Fail };
+    Reason { outcome, text }
+}
+
+fn run(record: &RunRecord, scenario: &Scenario) -> Run {
+    let text = |name: &str| record.manifest[name].as_str().unwrap_or_default().to_owned();
+    Run {
+        id: text("id"),
+        scenario: scenario.name.clone(),
+        seed: record.manifest["seed"].as_u64().unwrap_or_default(),
+        started_at: text("started_at"),
+        duration_s: record.recording.duration_s,
+        tool_version: text("tool_version"),
+    }
+}
+
+fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenario) -> WorkloadReport {
+    let sum = |f: &dyn Fn(&crate::recording::Second) -> u64| recorded.seconds.iter().map(f).sum::<u64>();
+    let ok = sum(&|s| s.ok);
+    let latency = record.latency.get(&recorded.name).cloned().unwrap_or_default();
+    let mix = scenario.workloads.iter().find(|w| w.name == recorded.name);
+    let duration_s = record.recording.duration_s;
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    let throughput_ops_s = if duration_s > 0.0 { ok as f64 / duration_s } else { 0.0 };
+    WorkloadReport {
+        name: recorded.name.clone(),
+        op: mix.map(|w| crate::report::mix_in_words(&w.mix)).unwrap_or_default(),
+        rate_ops_s: recorded.rate_ops_s,
+        ok,
+        failed: sum(&|s| s.failed),
+        unknown: sum(&|s| s.unknown),
+        missed: sum(&|s| s.missed),
+        throughput_ops_s,
+        response_us: latency.response,
+        service_us: latency.service,
+        errors: error_classes(record, &recorded.name),
+    }
+}
+
+fn error_classes(record: &RunRecord, workload: &str) -> Vec<ErrorClass> {
+    let mut all: Vec<_> = record
+        .errors
+        .iter()
+        .filter(|e| e.workload == workload)
+        .map(|e| ErrorClass {
+            class: e.class.clone(),
+            code: e.code,
+            count: e.count,
+            first_s: e.first_s,
+            last_s: e.last_s,
+            sample: e.sample.clone(),
+        })
+        .collect();
+    all.sort_by_key(|e| std::cmp::Reverse(e.count));
+    all
+}

@@ -1,0 +1,137 @@
+//! What a person sees while a run goes on: plain lines on standard error, one per phase, fault and change
+//! of primary, and a status every ten seconds. No control codes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::event::{Event, Stamped};
+use crate::ledger;
+use crate::recording::FaultOutcome;
+use crate::report::{count, duration_s};
+use crate::workload::{Live, LoadProgress};
+
+const STATUS_EVERY: Duration = Duration::from_secs(10);
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// Prints progress, or nothing when it is quiet.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Print nothing.
+    pub quiet: bool,
+    /// Names of the workloads, in the order of the scenario.
+    pub workloads: Arc<[String]>,
+}
+
+impl Progress {
+    /// One line.
+    pub fn say(&self, line: &str) {
+        if !self.quiet {
+            eprintln!("{line}");
+        }
+    }
+
+    /// Prints events until the run is over.
+    pub async fn events(self, mut events: broadcast::Receiver<Stamped>) {
+        loop {
+            match events.recv().await {
+                Ok(stamped) => {
+                    if let Some(line) = words(&stamped.event) {
+                        self.say(&format!("{:>8.1} s  {line}", stamped.at.as_secs_f64()));
+                    }
+                    if stamped.event == Event::Finished {
+                        return;
+                    }
+                }
+                Err(broadcast::error::RecvError::Lagged(n)) => self.say(&format!("            ({n} lines left out)")),
+                Err(broadcast::error::RecvError::Closed) => return,
+            }
+        }
+    }
+
+    /// Prints the last second now and then, until `stop`.
+    pub async fn seconds(self, live: watch::Receiver<Live>, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            tokio::select! {
+                () = tokio::time::sleep(STATUS_EVERY) => {}
+                () = stop.cancelled() => return,
+            }
+            let rows: Vec<String> = live.borrow().rows.iter().zip(self.workloads.iter()).map(|(row, name)| {
+                let p99 = row.p99_us.map_or("-".into(), crate::report::duration_us);
+                let trouble = if row.not_ok > 0 { format!(", {} not ok", row.not_ok) } else { String::new() };
+                format!("{name} {}/s p99 {p99}{trouble}", count(row.ok))
+            }).collect();
+            self.say(&format!("            {}", rows.join("; ")));
+        }
+    }
+
+    /// Prints how far the load is, until `stop`.
+    pub async fn load(self, progress: Arc<LoadProgress>, total: u64, stop: CancellationToken) {
+        let done = || progress.documents.load(Ordering::Relaxed);
+        self.counting("documents loaded", total, done, stop).await;
+    }
+
+    /// Prints how far the verification is, until `stop`.
+    pub async fn verification(self, progress: Arc<ledger::Progress>, total: u64, stop: CancellationToken) {
+        let done = || progress.checked.load(Ordering::Relaxed);
+        self.counting("keys checked", total, done, stop).await;
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    async fn counting(&self, what: &str, total: u64, done: impl Fn() -> u64, stop: CancellationToken) {
+        let mut before = done();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(PROGRESS_EVERY) => {}
+                () = stop.cancelled() => return,
+            }
+            let now = done();
+            let rate = now.saturating_sub(before) as f64 / PROGRESS_EVERY.as_secs_f64();
+            before = now;
+            let percent = 100.0 * now as f64 / total.max(1) as f64;
+            let left = total.saturating_sub(now) as f64 / rate;
+            let left = if left.is_finite() { format!(", {} left", duration_s(left)) } else { String::new() };
+            let (now, total) = (count(now), count(total));
+            self.say(&format!("            {now} of {total} {what} ({percent:.0} %, {rate:.0}/s{left})"));
+        }
+    }
+}
+
+fn words(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Phase { phase } => format!("== {}", phase.word()),
+        Event::NodeStarted { node, pid, port } => format!("{node} started (pid {pid}, port {port})"),
+        Event::NodeExited { node, code, signal, expected } => {
+            let how = crate::cluster::how(faults::Exit { code: *code, signal: *signal });
+            let blame = if *expected { "" } else { " BY ITSELF" };
+            format!("{node} ended{blame} ({how})")
+        }
+        Event::PrimaryChanged { from, to, term } => {
+            let name = |n: &Option<String>| n.clone().unwrap_or_else(|| "none".into());
+            let term = term.map(|t| format!(", term {t}")).unwrap_or_default();
+            format!("primary: {} -> {}{term}", name(from), name(to))
+        }
+        Event::Loaded { documents, seconds, .. } => {
+            format!("{} documents loaded in {}", count(*documents), duration_s(*seconds))
+        }
+        Event::FaultInjected { fault, nodes } => format!("{fault} injected on {}", nodes.join(", ")),
+        Event::FaultEffective { fault } => format!("{fault} took effect"),
+        Event::FaultLifted { fault } => format!("{fault} lifted"),
+        Event::FaultEnded { outcome: FaultOutcome::Effective, .. } | Event::FaultStep { .. } => return None,
+        Event::FaultEnded { fault, reason, .. } => {
+            format!("{fault} did not come about: {}", reason.as_deref().unwrap_or("no reason given"))
+        }
+        Event::Verified { ledger } => {
+            let found = count(ledger.present);
+            format!("{found} of {} acknowledged documents found", count(ledger.acknowledged))
+        }
+        Event::Interrupted { signal } => format!("{signal}: stopping in order; once more to stop at once"),
+        Event::Failure { what } => format!("ERROR {what}"),
+        Event::Note { text } => text.clone(),
+        Event::OwnPause { seconds } => format!("the tester stood still for {}", duration_s(*seconds)),
+        Event::TesterUsage { .. } | Event::Finished => return None,
+    })
+}

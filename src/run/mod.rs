@@ -1,0 +1,374 @@
+//! The conductor: the phases of a run in order, and the only module that knows all the others.
+
+mod client;
+mod directory;
+mod drive;
+mod warmup;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mongodb::Client;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{self, Clock};
+use crate::cluster::{self, Binary, Lifetime, ManagedCluster, Start};
+use crate::dataset::Documents;
+use crate::event::{Event, Events, Phase};
+use crate::exit::Outcome;
+use crate::judge;
+use crate::ledger::{self, Ledger};
+use crate::live::Progress;
+use crate::logging::{self, LogGuard};
+use crate::plan::Plan;
+use crate::recorder::{self, Recorder};
+use crate::report::data::{Reason, Report};
+use crate::report::json;
+use crate::scenario::{Cluster, Scenario, Source};
+use crate::signals::Stop;
+use crate::workload::{self, LoadProgress, Sample};
+use drive::{Ended, Parts};
+
+pub use directory::without_credentials;
+
+/// Seconds of the load that may wait for the recorder.
+const SAMPLE_QUEUE: usize = 256;
+/// A server is asked to shut down, then killed.
+const STOP_GRACE: Duration = Duration::from_secs(20);
+/// After an interruption everything must be gone within 15 s.
+const INTERRUPTED_GRACE: Duration = Duration::from_secs(5);
+/// Restarts after the last fault may replay minutes of load.
+const HEAL_DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Checked.
+    pub scenario: Scenario,
+    /// Its text.
+    pub source: Source,
+    /// Expanded, with the seed.
+    pub plan: Plan,
+    /// Run directory; `None`: `runs/<scenario>/<time>-<seed>`.
+    pub out: Option<PathBuf>,
+    /// `--mongod`: goes before the scenario's.
+    pub mongod: Option<String>,
+    /// No progress lines.
+    pub quiet: bool,
+    /// Keep the nodes' data also after a pass.
+    pub keep_data: bool,
+}
+
+/// A run that came to its end, one way or another.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// What it came to.
+    pub report: Report,
+}
+
+/// The run could not even begin; nothing is left behind but perhaps an empty directory.
+#[derive(Debug, thiserror::Error)]
+pub enum CannotRun {
+    /// No mongod.
+    #[error(transparent)]
+    Binary(#[from] cluster::binary::NotFound),
+    /// The run directory, the disk or the log.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The recording cannot be read back.
+    #[error("judge the run in {dir}: {why}")]
+    Judge {
+        /// The run directory.
+        dir: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What all phases share.
+pub(crate) struct Context {
+    clock: Clock,
+    events: Events,
+    stop: Stop,
+    /// Cancelled when the recorder ended early.
+    broken: CancellationToken,
+    dir: PathBuf,
+    scenario: Scenario,
+    plan: Plan,
+    progress: Progress,
+    log: LogGuard,
+}
+
+/// Why the phases ended before the last one.
+enum Early {
+    Interrupted,
+    Broken(String),
+}
+
+/// Runs the scenario from start to verdict.
+///
+/// # Errors
+/// Only when it could not begin, or the recording cannot be read back. Everything else is in the report.
+pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
+    let clock = Clock::start();
+    let binary = find_binary(&request).await?;
+    let name = &request.scenario.name;
+    let now = clock.wall(clock.now());
+    let dir = directory::make(request.out.as_deref(), name, request.plan.seed, now)?;
+    let documents = Documents::new(request.scenario.dataset.shape, request.plan.seed);
+    directory::check_space(&dir, &request.scenario, documents.len_bytes() as u64)?;
+    directory::write_inputs(&dir, &request.source, &request.plan)?;
+    let (events, event_queue) = Events::channel(clock);
+    let (samples, sample_queue) = mpsc::channel(SAMPLE_QUEUE);
+    let ctx = Context {
+        clock,
+        events,
+        stop,
+        broken: CancellationToken::new(),
+        log: logging::start(&dir)?,
+        progress: progress(&request),
+        dir,
+        scenario: request.scenario.clone(),
+        plan: request.plan.clone(),
+    };
+    write_manifest(&ctx, binary.as_ref(), &Value::Null)?;
+    ctx.progress.say(&format!("{}: seed {}, {}", ctx.scenario.name, ctx.plan.seed, ctx.dir.display()));
+    let mut tasks = JoinSet::new();
+    let recorder = Recorder::new(&ctx.dir, &recorded_workloads(&ctx.scenario))?;
+    let broken = ctx.broken.clone();
+    tasks.spawn(async move {
+        let ended = recorder.run(event_queue, sample_queue).await;
+        broken.cancel();
+        ended
+    });
+    let mut display = JoinSet::new();
+    display.spawn(ctx.progress.clone().events(ctx.events.watch()));
+    phases(&ctx, binary.as_ref(), documents, samples).await;
+    ctx.events.send(Event::Finished).await;
+    finish(ctx, tasks, display, request.keep_data).await
+}
+
+async fn find_binary(request: &Request) -> Result<Option<Binary>, CannotRun> {
+    let Cluster::Managed(managed) = &request.scenario.cluster else {
+        return Ok(None);
+    };
+    let choice = request.mongod.as_deref().or(managed.mongod.as_deref());
+    Ok(Some(cluster::binary::find(choice).await?))
+}
+
+fn progress(request: &Request) -> Progress {
+    let names = request.scenario.workloads.iter().map(|w| w.name.clone());
+    Progress { quiet: request.quiet, workloads: names.collect() }
+}
+
+fn recorded_workloads(scenario: &Scenario) -> Vec<recorder::Workload> {
+    let settled = |w: &crate::scenario::Workload| w.deadline + workload::PATIENCE + Duration::from_secs(1);
+    let recorded = |w| recorder::Workload { name: crate::scenario::Workload::clone(w).name, settled_after: settled(w) };
+    scenario.workloads.iter().map(recorded).collect()
+}
+
+fn write_manifest(ctx: &Context, binary: Option<&Binary>, servers: &Value) -> io::Result<()> {
+    let mut manifest = directory::manifest(&ctx.dir, &ctx.scenario, ctx.plan.seed, binary, servers);
+    manifest["started_at"] = clock::rfc3339(ctx.clock.wall(Duration::ZERO)).into();
+    directory::write_manifest(&ctx.dir, &manifest)
+}
+
+/// Waits for the recorder, judges, reports.
+async fn finish(
+    ctx: Context,
+    mut recorder: JoinSet<io::Result<()>>,
+    mut display: JoinSet<()>,
+    keep_data: bool,
+) -> Result<Finished, CannotRun> {
+    let Context { events, dir, log, .. } = ctx;
+    // The last producer: without it the recorder comes to its end.
+    drop(events);
+    let mut late = Vec::new();
+    while let Some(ended) = recorder.join_next().await {
+        late.extend(recorder_finding(ended));
+    }
+    while display.join_next().await.is_some() {}
+    drop(log);
+    let judged = judge::directory(&dir, &late);
+    let report = judged.map_err(|e| CannotRun::Judge { dir: dir.clone(), why: e.to_string() })?;
+    json::write(&dir, &report)?;
+    if report.verdict.outcome == Outcome::Pass && !keep_data {
+        directory::remove_data(&dir)?;
+    }
+    Ok(Finished { dir, report })
+}
+
+/// Our own disk being full says nothing about the database; anything else broke the tester.
+fn recorder_finding(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Option<Reason> {
+    let (outcome, text) = match ended {
+        Ok(Ok(())) => return None,
+        Ok(Err(e)) if e.kind() == io::ErrorKind::StorageFull => {
+            (Outcome::Inconclusive, format!("the disk of the run directory is full, the recording is cut: {e}"))
+        }
+        Ok(Err(e)) => (Outcome::Error, format!("the recording is cut: {e}")),
+        Err(panic) => (Outcome::Error, format!("the recorder panicked: {panic}")),
+    };
+    Some(Reason { outcome, text })
+}
+
+/// All phases from start to stop. The cluster is stopped whatever happens in between.
+async fn phases(ctx: &Context, binary: Option<&Binary>, documents: Documents, samples: mpsc::Sender<Sample>) {
+    ctx.events.send(Event::Phase { phase: Phase::Start }).await;
+    let cluster = match start_cluster(ctx, binary).await {
+        Ok(cluster) => cluster,
+        Err(early) => return ended_early(ctx, early).await,
+    };
+    let result = with_cluster(ctx, binary, cluster.as_ref(), documents, samples).await;
+    if let Err(early) = result {
+        ended_early(ctx, early).await;
+    }
+    if let Some(cluster) = cluster {
+        ctx.events.send(Event::Phase { phase: Phase::Stop }).await;
+        let grace = if ctx.stop.orderly.is_cancelled() { INTERRUPTED_GRACE } else { STOP_GRACE };
+        tokio::select! {
+            biased;
+            () = ctx.stop.now.cancelled() => cluster.stop_all(Duration::ZERO).await,
+            () = cluster.stop_all(grace) => {}
+        }
+    }
+}
+
+async fn ended_early(ctx: &Context, early: Early) {
+    match early {
+        Early::Interrupted => {
+            let signal = ctx.stop.signal().unwrap_or("a signal").to_owned();
+            ctx.events.send(Event::Interrupted { signal }).await;
+        }
+        Early::Broken(what) => {
+            ctx.events.send(Event::Failure { what }).await;
+        }
+    }
+}
+
+async fn start_cluster(ctx: &Context, binary: Option<&Binary>) -> Result<Option<Arc<ManagedCluster>>, Early> {
+    let (Cluster::Managed(settings), Some(binary)) = (&ctx.scenario.cluster, binary) else {
+        return Ok(None);
+    };
+    ctx.progress.say(&format!(
+        "            mongod {} ({}, found by {})",
+        binary.version,
+        binary.path.display(),
+        binary.found_by
+    ));
+    let start = Start { settings, binary, dir: ctx.dir.join("nodes"), lifetime: Lifetime::WithTester };
+    match ManagedCluster::start(&start, &ctx.events, &ctx.stop.orderly).await {
+        Ok(cluster) => Ok(Some(Arc::new(cluster))),
+        Err(_) if ctx.stop.orderly.is_cancelled() => Err(Early::Interrupted),
+        Err(error) => Err(Early::Broken(error.to_string())),
+    }
+}
+
+/// From the first ping to the last check.
+async fn with_cluster(
+    ctx: &Context,
+    binary: Option<&Binary>,
+    cluster: Option<&Arc<ManagedCluster>>,
+    documents: Documents,
+    samples: mpsc::Sender<Sample>,
+) -> Result<(), Early> {
+    let uri = match (&ctx.scenario.cluster, cluster) {
+        (Cluster::Attached(attached), _) => attached.uri.reveal().to_owned(),
+        (_, Some(cluster)) => cluster.uri(),
+        (Cluster::Managed(_), None) => return Err(Early::Broken("no cluster was started".into())),
+    };
+    let connecting = client::connect(&uri, &ctx.scenario.workloads);
+    let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?;
+    let servers = or_stop(ctx, client::describe(&client)).await?;
+    write_manifest(ctx, binary, &servers).map_err(|e| Early::Broken(e.to_string()))?;
+    let result = with_client(ctx, &client, cluster, documents, samples).await;
+    // Cursors of an interrupted verification may be alive: do not wait for them.
+    client.shutdown().immediate(true).await;
+    result
+}
+
+async fn with_client(
+    ctx: &Context,
+    client: &Client,
+    cluster: Option<&Arc<ManagedCluster>>,
+    documents: Documents,
+    samples: mpsc::Sender<Sample>,
+) -> Result<(), Early> {
+    load(ctx, client, documents.clone()).await?;
+    let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents));
+    let parts = Parts { client, cluster, documents: documents.clone(), ledger: &ledger, samples };
+    match drive::drive(ctx, parts).await {
+        Ended::Completed => {}
+        Ended::Interrupted => return Err(Early::Interrupted),
+        Ended::Broken(why) => return Err(Early::Broken(why)),
+    }
+    if let Some(cluster) = cluster {
+        let healed = or_stop(ctx, cluster.heal(HEAL_DEADLINE)).await?;
+        healed.map_err(|e| Early::Broken(format!("put the cluster back before the data is checked: {e}")))?;
+    }
+    verify(ctx, client, documents, &ledger).await
+}
+
+/// Runs a future of ours until it ends or the user asks to stop. Driver calls inside go on in their tasks
+/// or die with the client.
+async fn or_stop<T>(ctx: &Context, work: impl Future<Output = T>) -> Result<T, Early> {
+    tokio::select! {
+        biased;
+        () = ctx.stop.orderly.cancelled() => Err(Early::Interrupted),
+        done = work => Ok(done),
+    }
+}
+
+async fn load(ctx: &Context, client: &Client, documents: Documents) -> Result<(), Early> {
+    let dataset = &ctx.scenario.dataset;
+    ctx.events.send(Event::Phase { phase: Phase::Load }).await;
+    let progress = Arc::new(LoadProgress::default());
+    let shown = CancellationToken::new();
+    let mut display = JoinSet::new();
+    display.spawn(ctx.progress.clone().load(Arc::clone(&progress), dataset.documents, shown.clone()));
+    let loading = workload::load(client, dataset, documents, ctx.clock, &progress, &ctx.stop.orderly);
+    let loaded = or_stop(ctx, loading).await;
+    shown.cancel();
+    while display.join_next().await.is_some() {}
+    let loaded = loaded?.map_err(|error| match error {
+        workload::LoadError::Stopped => Early::Interrupted,
+        error => Early::Broken(error.to_string()),
+    })?;
+    let workload::Loaded { seconds, storage_bytes, data_bytes } = loaded;
+    let documents = dataset.documents;
+    ctx.events.send(Event::Loaded { documents, seconds, storage_bytes, data_bytes }).await;
+    Ok(())
+}
+
+async fn verify(ctx: &Context, client: &Client, documents: Documents, ledger: &Ledger) -> Result<(), Early> {
+    ctx.events.send(Event::Phase { phase: Phase::Verify }).await;
+    let dataset = &ctx.scenario.dataset;
+    let at = ledger::Deployment {
+        client: client.clone(),
+        namespace: (dataset.database.clone(), dataset.collection.clone()),
+        documents,
+        clock: ctx.clock,
+    };
+    let progress = Arc::new(ledger::Progress::default());
+    let shown = CancellationToken::new();
+    let mut display = JoinSet::new();
+    display.spawn(ctx.progress.clone().verification(Arc::clone(&progress), ledger.end(), shown.clone()));
+    let books = ledger::verify(ledger, &at, &progress, &ctx.stop.orderly).await;
+    shown.cancel();
+    while display.join_next().await.is_some() {}
+    ctx.events.send(Event::Verified { ledger: Box::new(books) }).await;
+    if ctx.stop.orderly.is_cancelled() { Err(Early::Interrupted) } else { Ok(()) }
+}
+
+/// Where `latest` of a scenario's runs leads, as the user may type it.
+#[must_use]
+pub fn shown(dir: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    dir.strip_prefix(here).unwrap_or(dir).display().to_string()
+}
