@@ -137,7 +137,7 @@ fn unsteady(ok: &[f64], t: f64, error_share: f64) -> Option<String> {
     if sigma > (SPREAD_SHARE * t).max(t.sqrt()) {
         return Some(format!("throughput scattered by {:.0} %", 100.0 * sigma / t));
     }
-    if drift.abs() > (DRIFT_SHARE * t).max(noise).max(if t < COARSE_OPS_S { 1.0 } else { 0.0 }) {
+    if drift.abs() > (DRIFT_SHARE * t).max(noise) {
         return Some(format!("throughput drifted by {:+.0} % over {} s", 100.0 * drift / t, ok.len()));
     }
     None

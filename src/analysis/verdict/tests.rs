@@ -250,6 +250,12 @@ fn an_incomplete_data_check_is_inconclusive() {
     });
     assert_eq!(outcome.code(), 4);
     assert_eq!(text, "10 of 1000 acknowledged writes were not verified: the deadline of 10 m passed");
+    let (outcome, text) = spoilt(|c| {
+        c.ledger().incomplete_because = Some("one node was down".into());
+        c.limits = Limits::default();
+    });
+    assert_eq!(outcome.code(), 4);
+    assert_eq!(text, "0 of 1000 acknowledged writes were not verified: one node was down");
     let (outcome, text) = spoilt(|c| (c.ledger, c.limits) = (None, Limits::default()));
     assert_eq!((outcome.code(), text.as_str()), (4, "the acknowledged writes were not verified"));
 }
