@@ -26,9 +26,12 @@ const SHORTEST_STEADY: usize = 20;
 const CLOSE_TOGETHER_S: f64 = 60.0;
 /// Largest drift over the window, as a share of T.
 const DRIFT_SHARE: f64 = 0.05;
-/// In windows shorter than this, in seconds, the drift may also be twice the spread: the slope
-/// through few noisy points is mostly noise.
+/// In windows shorter than this, in seconds, the drift must also stand out of the noise: a slope
+/// through few scattered points is mostly noise.
 const SHORT_WINDOW: usize = 60;
+/// A drift stands out when it is this many of its standard errors. Of 7 s windows without any drift 2 %
+/// are then called drifting, of longer ones fewer.
+const DRIFT_ERRORS: f64 = 3.5;
 /// Largest spread, as a share of T.
 const SPREAD_SHARE: f64 = 0.2;
 /// Largest share of failed and unknown operations.
@@ -125,8 +128,8 @@ fn error_share(rows: &[Second]) -> f64 {
 /// Why throughput or errors were not steady.
 fn unsteady(ok: &[f64], t: f64, error_share: f64) -> Option<String> {
     let sigma = stats::mad_sigma(ok, t).unwrap_or(0.0);
-    let drift = stats::theil_sen(ok).unwrap_or(0.0) * ok.len() as f64;
-    let noise = if ok.len() < SHORT_WINDOW { 2.0 * sigma } else { 0.0 };
+    let (drift, error) = stats::drift(ok).unwrap_or_default();
+    let noise = if ok.len() < SHORT_WINDOW { DRIFT_ERRORS * error } else { 0.0 };
     if error_share > ERROR_SHARE {
         return Some(format!("{:.2} % of the operations failed", 100.0 * error_share));
     }
@@ -134,7 +137,7 @@ fn unsteady(ok: &[f64], t: f64, error_share: f64) -> Option<String> {
     if sigma > (SPREAD_SHARE * t).max(t.sqrt()) {
         return Some(format!("throughput scattered by {:.0} %", 100.0 * sigma / t));
     }
-    if drift.abs() > (DRIFT_SHARE * t).max(noise).max(if t < COARSE_OPS_S { 1.0 } else { 0.0 }) {
+    if drift.abs() > (DRIFT_SHARE * t).max(noise) {
         return Some(format!("throughput drifted by {:+.0} % over {} s", 100.0 * drift / t, ok.len()));
     }
     None

@@ -49,6 +49,21 @@ pub fn theil_sen(values: &[f64]) -> Option<f64> {
     median(&slopes)
 }
 
+/// Drift from the first value to one step past the last, by the Theil-Sen slope, and its standard error:
+/// for n values that scatter by s around a line, s * sqrt(12 / n) (the error of a fitted slope over
+/// equally spaced points, times n). `None`: fewer than three values.
+#[must_use]
+pub fn drift(values: &[f64]) -> Option<(f64, f64)> {
+    let slope = theil_sen(values)?;
+    let rest: Vec<f64> = values.iter().enumerate().map(|(i, v)| v - slope * i as f64).collect();
+    let centre = mean(&rest)?;
+    let n = values.len() as f64;
+    let squares: f64 = rest.iter().map(|v| (v - centre).powi(2)).sum();
+    // A line has two parameters.
+    let variance = (n > 2.0).then(|| squares / (n - 2.0))?;
+    Some((slope * n, (12.0 / n * variance).sqrt()))
+}
+
 /// The smallest of the values that at most `allowed` others exceed; 0 when there are not more values
 /// than that.
 #[must_use]
@@ -92,6 +107,20 @@ mod tests {
         let line: Vec<f64> = (0..3_600).map(|i| 0.5 * f64::from(i)).collect();
         let slope = theil_sen(&line).unwrap();
         assert!((slope - 0.5).abs() < 1e-9, "{slope}");
+    }
+
+    #[test]
+    fn a_drift_without_scatter_has_no_error() {
+        let (drift, error) = drift(&[0.0, 2.0, 4.0, 6.0]).unwrap();
+        assert_eq!((drift, error), (8.0, 0.0));
+        assert_eq!(super::drift(&[1.0, 2.0]), None);
+    }
+
+    #[test]
+    fn the_error_of_a_drift_shrinks_with_the_number_of_values() {
+        let (drift, error) = drift(&[9.0, 11.0, 9.0, 11.0, 11.0, 9.0, 11.0, 9.0]).unwrap();
+        assert_eq!(drift, 0.0);
+        assert!((error - (12.0f64 / 8.0 * 8.0 / 6.0).sqrt()).abs() < 1e-9, "{error}");
     }
 
     #[test]

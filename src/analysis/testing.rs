@@ -98,22 +98,21 @@ impl Load {
     }
 }
 
-/// The pieces of one second.
+/// The pieces of one second: one where all is good, else ten with their share each.
 fn pieces(second: usize, row: &Second) -> Vec<Piece> {
-    let scheduled = row.ok + row.failed + row.unknown + row.missed;
-    let width = if scheduled == row.ok { 10 } else { 1 };
-    let share = |all: u64, i: u64| if width == 10 { all } else { all / 10 + u64::from(i < all % 10) };
-    (0..10 / width)
-        .map(|i| {
-            piece(
-                (second as u64 * 10 + i) as f64 / 10.0,
-                width as f64 / 10.0,
-                share(scheduled, i),
-                share(row.ok, i),
-            )
-        })
-        .filter(|p| p.scheduled > 0)
-        .collect()
+    let bad = row.failed + row.unknown;
+    let scheduled = row.ok + bad + row.missed;
+    let from_s = |i: u64| (second as u64 * 10 + i) as f64 / 10.0;
+    if scheduled == row.ok {
+        return if scheduled > 0 { vec![piece(from_s(0), 1.0, row.ok, row.ok)] } else { vec![] };
+    }
+    let share = |all: u64, i: u64| all / 10 + u64::from(i < all % 10);
+    let tenth = |i: u64| {
+        let (ok, not_ok) = (share(row.ok, i), share(bad, i));
+        let all = ok + not_ok + share(row.missed, i);
+        Piece { not_ok, ..piece(from_s(i), 0.1, all, ok) }
+    };
+    (0..10).map(tenth).filter(|p| p.scheduled > 0).collect()
 }
 
 /// A piece whose operations were good at once, or not at all.

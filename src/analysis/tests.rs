@@ -121,6 +121,32 @@ fn after_a_fault_without_recovery_the_baseline_is_flagged() {
 }
 
 #[test]
+fn a_recovery_ends_the_tail_of_an_earlier_fault() {
+    // f1 leaves 300/s, f2 comes back to that, so it is the normal operation of f3.
+    let load = Load::open("writers", 500).ok(100, 500).failing(100, 300).failing(5, 0).ok(195, 300);
+    let found = judged(load, vec![fault("f1", 100.0), fault("f2", 200.0), fault("f3", 350.0)]);
+    assert!(!baseline_of(&found[1]).1);
+    assert_eq!(found[1].recovery.as_ref().unwrap().sustained_s, Some(5.0));
+    assert_eq!(baseline_of(&found[2]), (140.0, true));
+}
+
+#[test]
+fn of_overlapping_faults_the_later_end_counts() {
+    let mut long = fault("f1", 100.0);
+    long.lifted_s = Some(180.0);
+    let load = Load::open("writers", 500).ok(400, 500);
+    let found = judged(load, vec![long, fault("f2", 120.0), fault("f3", 300.0)]);
+    assert_eq!(baseline_of(&found[2]).0, 115.0);
+}
+
+#[test]
+fn an_outage_after_a_fault_without_baseline_is_no_baseline_for_the_next() {
+    let load = Load::open("writers", 500).ok(3, 500).failing(27, 0).ok(270, 500);
+    let found = judged(load, vec![fault("f1", 3.0), fault("f2", 100.0)]);
+    assert_eq!(baseline_of(&found[1]), (65.0, true));
+}
+
+#[test]
 fn adjacent_faults_do_not_share_their_outages() {
     let load = Load::open("writers", 500).ok(100, 500).failing(30, 0).ok(170, 500);
     let found = judged(load, vec![fault("f1", 100.0), fault("f2", 120.0)]);

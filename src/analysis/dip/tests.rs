@@ -54,6 +54,13 @@ fn a_database_that_stays_slower_is_not_a_dip_for_ever() {
 }
 
 #[test]
+fn slow_seconds_after_the_recovery_are_no_further_dips() {
+    let tail = (0..190).map(|i| if i % 5 == 4 { 470 } else { 480 });
+    let found = dip(Load::closed("writers").ok(100, 500).ok(10, 0).series(tail));
+    assert_eq!(found.count, 1, "{found:?}");
+}
+
+#[test]
 fn catching_up_is_given_apart_and_never_subtracted() {
     let found = dip(Load::closed("writers").ok(100, 500).ok(10, 0).ok(10, 1_000).ok(180, 500));
     assert_eq!((found.area_ops, found.overshoot_ops), (5_000.0, 5_000.0));

@@ -100,6 +100,17 @@ fn a_hold_that_was_cut_short_is_censored_with_its_lower_bound() {
 }
 
 #[test]
+fn the_hold_must_be_complete_to_its_last_second() {
+    let good_for = |seconds: usize, then: usize| {
+        let load = Load::open("writers", 500).ok(100, 500).failing(5, 0).ok(seconds, 500).failing(then, 0);
+        recovery(load, fault("f1", 100.0)).sustained_s
+    };
+    // 15 s are left, so the hold is 10 s.
+    assert_eq!((good_for(9, 0), good_for(10, 0)), (None, Some(5.0)));
+    assert_eq!((good_for(9, 1), good_for(10, 1)), (None, Some(5.0)));
+}
+
+#[test]
 fn a_fault_right_before_the_end_is_censored_too() {
     let found = recovery(Load::open("writers", 500).ok(104, 500), fault("f1", 100.0));
     assert!(found.censored, "4 s show nothing");

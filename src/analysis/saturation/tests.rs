@@ -53,6 +53,15 @@ fn missed_arrivals_count_only_while_the_server_answers_and_no_fault_holds() {
 }
 
 #[test]
+fn a_fault_that_nobody_felt_holds_until_it_is_lifted() {
+    let missing = Second { ok: 99, missed: 1, ..Second::default() };
+    let load = Load::open("writers", 100).ok(110, 100).rows(30, missing).ok(100, 100);
+    let mut f = fault("f1", 100.0);
+    f.lifted_s = Some(140.0);
+    assert_eq!(check_with(vec![load], vec![f], IDLE), None);
+}
+
+#[test]
 fn after_the_recovery_missed_arrivals_count_again() {
     let missing = Second { ok: 96, missed: 4, ..Second::default() };
     let load = Load::open("writers", 100).ok(100, 100).failing(10, 0).ok(100, 100).rows(50, missing);

@@ -104,7 +104,8 @@ fn a_soak_without_faults_limits_or_writes_can_pass() {
 
 #[test]
 fn each_kind_of_wrong_data_is_a_violation() {
-    let plant: [(fn(&mut Ledger), &str); 4] = [
+    type Plant = fn(&mut Ledger);
+    let plant: [(Plant, &str); 4] = [
         (|l| l.lost = 3, "3 acknowledged majority writes are lost (1000 checked)"),
         (|l| l.corrupt = 1, "1 documents do not hold what was written under their key (1000 checked)"),
         (|l| l.duplicates = 2, "2 second documents exist for a key (1000 checked)"),
@@ -249,6 +250,12 @@ fn an_incomplete_data_check_is_inconclusive() {
     });
     assert_eq!(outcome.code(), 4);
     assert_eq!(text, "10 of 1000 acknowledged writes were not verified: the deadline of 10 m passed");
+    let (outcome, text) = spoilt(|c| {
+        c.ledger().incomplete_because = Some("one node was down".into());
+        c.limits = Limits::default();
+    });
+    assert_eq!(outcome.code(), 4);
+    assert_eq!(text, "0 of 1000 acknowledged writes were not verified: one node was down");
     let (outcome, text) = spoilt(|c| (c.ledger, c.limits) = (None, Limits::default()));
     assert_eq!((outcome.code(), text.as_str()), (4, "the acknowledged writes were not verified"));
 }
@@ -285,7 +292,8 @@ fn an_interruption_is_its_own_outcome() {
 #[test]
 fn every_exit_code_and_the_order_when_several_hold() {
     // From the weakest to the strongest, each added to all before it.
-    let steps: [(u8, fn(&mut Case)); 6] = [
+    type Spoil = fn(&mut Case);
+    let steps: [(u8, Spoil); 6] = [
         (0, |_| {}),
         (4, |c| c.saturated = Some("late".into())),
         (1, |c| c.limits.hard_outage = Some(Duration::from_secs(1))),
