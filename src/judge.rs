@@ -97,10 +97,13 @@ fn saturating(n: u64) -> u32 {
 
 fn interrupted(record: &RunRecord) -> Option<String> {
     let signal = record.interrupted.as_ref()?;
-    let phase = record.phase.map_or("before the first phase".into(), |p| format!("at the phase \"{}\"", p.word()));
+    let phase =
+        record.phase.map_or("before the first phase".into(), |p| format!("at the phase \"{}\"", p.word()));
     let measured = record.recording.duration_s;
     Some(match record.phase {
-        Some(phase) if phase >= Phase::Heal => format!("{signal} after {measured:.0} s of the measured phase"),
+        Some(phase) if phase >= Phase::Heal => {
+            format!("{signal} after {measured:.0} s of the measured phase")
+        }
         _ => format!("{signal} {phase}"),
     })
 }

@@ -46,7 +46,9 @@ impl Progress {
                         return;
                     }
                 }
-                Err(broadcast::error::RecvError::Lagged(n)) => self.say(&format!("            ({n} lines left out)")),
+                Err(broadcast::error::RecvError::Lagged(n)) => {
+                    self.say(&format!("            ({n} lines left out)"))
+                }
                 Err(broadcast::error::RecvError::Closed) => return,
             }
         }
@@ -59,11 +61,18 @@ impl Progress {
                 () = tokio::time::sleep(STATUS_EVERY) => {}
                 () = stop.cancelled() => return,
             }
-            let rows: Vec<String> = live.borrow().rows.iter().zip(self.workloads.iter()).map(|(row, name)| {
-                let p99 = row.p99_us.map_or("-".into(), crate::report::duration_us);
-                let trouble = if row.not_ok > 0 { format!(", {} not ok", row.not_ok) } else { String::new() };
-                format!("{name} {}/s p99 {p99}{trouble}", count(row.ok))
-            }).collect();
+            let rows: Vec<String> = live
+                .borrow()
+                .rows
+                .iter()
+                .zip(self.workloads.iter())
+                .map(|(row, name)| {
+                    let p99 = row.p99_us.map_or("-".into(), crate::report::duration_us);
+                    let trouble =
+                        if row.not_ok > 0 { format!(", {} not ok", row.not_ok) } else { String::new() };
+                    format!("{name} {}/s p99 {p99}{trouble}", count(row.ok))
+                })
+                .collect();
             self.say(&format!("            {}", rows.join("; ")));
         }
     }

@@ -39,7 +39,8 @@ pub fn start(dir: &Path) -> io::Result<LogGuard> {
 fn subscribe(writer: NonBlocking) {
     // The driver logs every command at debug; its warnings hold no secrets.
     let filter = EnvFilter::try_from_env("MONGOSOAK_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Shared(writer));
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Shared(writer));
     if subscriber.try_init().is_err() {
         // Only in tests that start two runs in one process: the first log keeps everything.
         tracing::debug!("a log is running already");

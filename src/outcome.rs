@@ -130,7 +130,9 @@ pub fn cause(error: &Error) -> Cause {
     let (class, code) = match error.kind.as_ref() {
         ErrorKind::Command(command) => (command_class(command.code), Some(command.code)),
         ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => ("write_concern", Some(concern.code)),
-        ErrorKind::Write(WriteFailure::WriteError(write)) => (write_error_class(write.code), Some(write.code)),
+        ErrorKind::Write(WriteFailure::WriteError(write)) => {
+            (write_error_class(write.code), Some(write.code))
+        }
         ErrorKind::InsertMany(batch) => match (&batch.write_errors, &batch.write_concern_error) {
             (_, Some(concern)) => ("write_concern", Some(concern.code)),
             (Some(errors), None) => ("write_error", errors.first().map(|e| e.code)),
@@ -215,7 +217,8 @@ mod tests {
         let duplicate = batch(KEY_4_EXISTS, "null");
         assert_eq!(words(&batch_outcomes(&duplicate, 10, false)), "oooofooooo");
         assert_eq!(words(&batch_outcomes(&duplicate, 10, true)), "oooof-----");
-        let concern = r#"{"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting", "errInfo": null}"#;
+        let concern =
+            r#"{"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting", "errInfo": null}"#;
         assert_eq!(words(&batch_outcomes(&batch("null", concern), 10, false)), "??????????");
         assert_eq!(words(&batch_outcomes(&batch(KEY_4_EXISTS, concern), 10, false)), "????f?????");
     }

@@ -141,7 +141,12 @@ mod tests {
         let path = dir.path().join("undo.jsonl");
         let mut journal = Journal::open(&path).unwrap();
         journal.note("f1", &start("node1")).unwrap();
-        std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"open\":{\"id\":1,").unwrap();
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .write_all(b"{\"open\":{\"id\":1,")
+            .unwrap();
         assert_eq!(journal.open_entries().unwrap().len(), 1);
     }
 }

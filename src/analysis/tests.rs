@@ -226,6 +226,7 @@ fn outcome_of(report: &FaultReport, rows: &[Second]) -> Outcome {
         saturated: None,
         interrupted: None,
         errors: &[],
+        findings: &[],
     })
     .outcome
 }

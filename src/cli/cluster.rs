@@ -88,7 +88,10 @@ async fn start(arguments: &StartArguments) -> Result<Outcome, ClusterError> {
     let dir = folder(&arguments.name, arguments.dir.as_deref())?;
     if let Ok(there) = playground::read(&dir) {
         let text = format!("cluster \"{}\" is there already: {}", there.name, there.uri);
-        return Ok(complain(format!("{text}\nStop it first: mongosoak cluster stop {}", there.name), Outcome::Usage));
+        return Ok(complain(
+            format!("{text}\nStop it first: mongosoak cluster stop {}", there.name),
+            Outcome::Usage,
+        ));
     }
     if arguments.members > 7 {
         return Ok(complain("a replica set has at most 7 voting members", Outcome::Usage));
@@ -109,7 +112,12 @@ async fn start(arguments: &StartArguments) -> Result<Outcome, ClusterError> {
     let start = Start { settings: &settings, binary: &found, dir: dir.clone(), lifetime: Lifetime::Detached };
     let playground = launch(&start).await?;
     println!("{}", playground.uri);
-    eprintln!("mongod {} in {}; stop it with: mongosoak cluster stop {}", found.version, dir.display(), playground.name);
+    eprintln!(
+        "mongod {} in {}; stop it with: mongosoak cluster stop {}",
+        found.version,
+        dir.display(),
+        playground.name
+    );
     Ok(Outcome::Pass)
 }
 
@@ -155,7 +163,10 @@ fn list() -> Result<Outcome, ClusterError> {
     for playground in playground::list(&playground::base_dir()?) {
         let running = playground.nodes.iter().filter(|n| n.is_ours_and_runs()).count();
         let total = playground.nodes.len();
-        println!("{:<16} mongod {:<8} {running}/{total} run  {}", playground.name, playground.mongod, playground.uri);
+        println!(
+            "{:<16} mongod {:<8} {running}/{total} run  {}",
+            playground.name, playground.mongod, playground.uri
+        );
     }
     Ok(Outcome::Pass)
 }

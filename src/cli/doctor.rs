@@ -50,7 +50,11 @@ fn disk() -> Result<(), String> {
     let disk = statvfs(".").map_err(|e| e.to_string())?;
     let free = disk.blocks_available() * disk.fragment_size();
     if free < ENOUGH_DISK {
-        return Err(format!("{} free here; a replica set of three needs {}", bytes(free), bytes(ENOUGH_DISK)));
+        return Err(format!(
+            "{} free here; a replica set of three needs {}",
+            bytes(free),
+            bytes(ENOUGH_DISK)
+        ));
     }
     line("ok", "disk", &format!("{} free in this folder", bytes(free)));
     Ok(())
@@ -61,7 +65,11 @@ fn limits() {
         return;
     };
     if soft < ENOUGH_DESCRIPTORS {
-        line("SHORT", "descriptors", &format!("{soft} (up to {hard} possible); raise it with `ulimit -n {hard}`"));
+        line(
+            "SHORT",
+            "descriptors",
+            &format!("{soft} (up to {hard} possible); raise it with `ulimit -n {hard}`"),
+        );
     } else {
         line("ok", "descriptors", &soft.to_string());
     }

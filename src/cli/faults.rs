@@ -18,7 +18,10 @@ pub fn list(arguments: &FaultsArguments) -> Outcome {
         KINDS.iter().filter(|k| arguments.kind.as_ref().is_none_or(|name| k.name == *name)).collect();
     if let (true, Some(name)) = (chosen.is_empty(), &arguments.kind) {
         let known: Vec<_> = KINDS.iter().map(|k| k.name).collect();
-        return super::complain(format!("no fault is called \"{name}\"; there are: {}", known.join(", ")), Outcome::Usage);
+        return super::complain(
+            format!("no fault is called \"{name}\"; there are: {}", known.join(", ")),
+            Outcome::Usage,
+        );
     }
     for kind in chosen {
         let needs: Vec<_> = kind.needs.iter().map(|need| need.words()).collect();

@@ -10,11 +10,11 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::ClusterError;
 use super::binary::Binary;
 use super::node::{Node, Settings};
 use super::process::Lifetime;
 use super::replica_set::{self, SET_NAME};
-use super::ClusterError;
 use crate::event::{Event, Events};
 use crate::scenario::{Managed, Topology};
 
@@ -62,8 +62,9 @@ impl ManagedCluster {
         stop: &CancellationToken,
     ) -> Result<Self, ClusterError> {
         let clock = events.clock();
-        let nodes: Result<Vec<_>, _> =
-            (1..=start.settings.members).map(|n| Node::new(node_settings(start, n), clock).map(Arc::new)).collect();
+        let nodes: Result<Vec<_>, _> = (1..=start.settings.members)
+            .map(|n| Node::new(node_settings(start, n), clock).map(Arc::new))
+            .collect();
         let cluster = Self {
             nodes: nodes?,
             topology: start.settings.topology,
@@ -258,7 +259,11 @@ impl Deployment for ManagedCluster {
         if let Some(process) = node.process() {
             return Ok(process.pid());
         }
-        let failed = |e: ClusterError| FaultError::Failed { doing: "start", node: node.name().into(), why: e.to_string() };
+        let failed = |e: ClusterError| FaultError::Failed {
+            doing: "start",
+            node: node.name().into(),
+            why: e.to_string(),
+        };
         self.launch(node).await.map_err(failed)
     }
 

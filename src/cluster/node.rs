@@ -271,7 +271,11 @@ impl Node {
         let text = if log.is_empty() { read(self.settings.dir.join("stdio.log")) } else { log };
         let lines: Vec<&str> = text.lines().collect();
         let from = lines.len().saturating_sub(LOG_LINES);
-        lines[from..].iter().map(|l| format!("  {}", l.chars().take(400).collect::<String>())).collect::<Vec<_>>().join("\n")
+        lines[from..]
+            .iter()
+            .map(|l| format!("  {}", l.chars().take(400).collect::<String>()))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 

@@ -78,9 +78,11 @@ pub fn save(dir: &Path, cluster: &ManagedCluster, binary: &Binary) -> Result<Pla
         mongod: binary.version.to_string(),
         nodes: cluster.nodes().iter().map(process).collect(),
     };
-    let text = serde_json::to_string_pretty(&playground).map_err(|e| ClusterError::Playground(e.to_string()))?;
+    let text =
+        serde_json::to_string_pretty(&playground).map_err(|e| ClusterError::Playground(e.to_string()))?;
     let path = dir.join(FILE);
-    std::fs::write(&path, text).map_err(|e| ClusterError::Playground(format!("write {}: {e}", path.display())))?;
+    std::fs::write(&path, text)
+        .map_err(|e| ClusterError::Playground(format!("write {}: {e}", path.display())))?;
     Ok(playground)
 }
 

@@ -35,7 +35,10 @@ pub async fn initiate(
         why: error.to_string(),
     };
     let config = configuration(nodes, election_timeout);
-    first.ask(&doc! { "replSetInitiate": config }, COMMAND_DEADLINE).await.map_err(|e| failed("replSetInitiate", e))?;
+    first
+        .ask(&doc! { "replSetInitiate": config }, COMMAND_DEADLINE)
+        .await
+        .map_err(|e| failed("replSetInitiate", e))?;
     let deadline = DEADLINE + election_timeout;
     let until = clock.now() + deadline;
     loop {

@@ -48,7 +48,12 @@ pub struct Progress {
 
 /// Checks every key that may exist. Never fails: what could not be read is `unchecked`, with the
 /// reason. A cancelled check is incomplete, too.
-pub async fn verify(ledger: &Ledger, at: &Deployment, progress: &Progress, stop: &CancellationToken) -> Books {
+pub async fn verify(
+    ledger: &Ledger,
+    at: &Deployment,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Books {
     let acknowledged = ledger.acknowledged();
     let mut books = Books { acknowledged, ..Books::default() };
     let scan = Scan::new(ledger, at);
@@ -113,7 +118,12 @@ impl<'a> Scan<'a> {
         Self { ledger, at, read }
     }
 
-    async fn range_with_retries(&self, from: u64, to: u64, stop: &CancellationToken) -> Result<Books, String> {
+    async fn range_with_retries(
+        &self,
+        from: u64,
+        to: u64,
+        stop: &CancellationToken,
+    ) -> Result<Books, String> {
         let part = self.retry(stop, || self.range(from, to)).await?;
         if part.lost + part.lost_permitted == 0 {
             return Ok(part);
@@ -239,7 +249,8 @@ impl<'a> Scan<'a> {
     /// Documents before the first key and after the last one, whatever the type of their `_id`.
     async fn strangers(&self) -> mongodb::error::Result<Books> {
         let hint = || Hint::Keys(doc! { "_id": 1 });
-        let below = self.read.find(doc! {}).hint(hint()).max(doc! { "_id": 0_i64 }).limit(MAX_STRANGERS).await?;
+        let below =
+            self.read.find(doc! {}).hint(hint()).max(doc! { "_id": 0_i64 }).limit(MAX_STRANGERS).await?;
         let end = doc! { "_id": id(self.ledger.end()) };
         let above = self.read.find(doc! {}).hint(hint()).min(end).limit(MAX_STRANGERS).await?;
         let mut part = Books::default();

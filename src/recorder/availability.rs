@@ -117,7 +117,10 @@ mod tests {
     fn a_good_second_is_one_row_and_a_bad_one_keeps_its_pieces() {
         let bad = PieceCell { scheduled: 5, not_ok: 1, ok_within: [3, 4, 4, 4, 4, 4] };
         let text = written(&[(99, good(9)), (100, good(5)), (103, good(7)), (110, good(5)), (115, bad)], 9);
-        assert_eq!(text, "0,1000,w,12,0,12,12,12,12,12,12\n1000,100,w,5,0,5,5,5,5,5,5\n1500,100,w,5,1,3,4,4,4,4,4\n");
+        assert_eq!(
+            text,
+            "0,1000,w,12,0,12,12,12,12,12,12\n1000,100,w,5,0,5,5,5,5,5,5\n1500,100,w,5,1,3,4,4,4,4,4\n"
+        );
     }
 
     #[test]

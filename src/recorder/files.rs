@@ -53,7 +53,11 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 /// A text as one CSV cell.
 pub fn csv_text(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.into()
+    }
 }
 
 const COLUMNS: &str = "t_s,workload,ok,failed,unknown,missed,in_flight,oldest_ms,\

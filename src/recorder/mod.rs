@@ -150,7 +150,8 @@ impl Recorder {
         match stamped.event {
             Event::Phase { phase: Phase::WarmUp } => self.epoch = Some(stamped.at),
             Event::Phase { phase: Phase::Measure } => {
-                self.measured_from = Some(stamped.at.saturating_sub(self.epoch.unwrap_or_default()).as_secs());
+                self.measured_from =
+                    Some(stamped.at.saturating_sub(self.epoch.unwrap_or_default()).as_secs());
             }
             Event::Phase { phase: Phase::Heal } if self.measured_from.is_some() => {
                 self.measured_to = Some(stamped.at);
@@ -199,14 +200,16 @@ impl Recorder {
         }
         if let Some(errors) = &sample.errors {
             let offset = |at: Moment| millis(at.as_secs_f64() - zero.as_secs_f64());
-            let line = |((class, code), cell): (&crate::workload::ErrorKey, &crate::workload::ErrorCell)| ErrorLine {
-                workload: lane.name.clone(),
-                class: (*class).into(),
-                code: *code,
-                count: cell.count,
-                first_s: offset(cell.first),
-                last_s: offset(cell.last),
-                sample: cell.sample.clone(),
+            let line = |((class, code), cell): (&crate::workload::ErrorKey, &crate::workload::ErrorCell)| {
+                ErrorLine {
+                    workload: lane.name.clone(),
+                    class: (*class).into(),
+                    code: *code,
+                    count: cell.count,
+                    first_s: offset(cell.first),
+                    last_s: offset(cell.last),
+                    sample: cell.sample.clone(),
+                }
             };
             lane.errors = errors.iter().map(line).collect();
             self.write_errors()?;

@@ -169,8 +169,14 @@ fn take(record: &mut RunRecord, line: Line) {
         Event::TesterUsage { cpu_s, rss_max_bytes, dropped_log_lines, abandoned_operations } => {
             let own_pauses = std::mem::take(&mut record.tester.own_pauses);
             let late_starts = record.tester.late_starts;
-            record.tester =
-                Tester { cpu_s, rss_max_bytes, late_starts, dropped_log_lines, own_pauses, abandoned_operations };
+            record.tester = Tester {
+                cpu_s,
+                rss_max_bytes,
+                late_starts,
+                dropped_log_lines,
+                own_pauses,
+                abandoned_operations,
+            };
         }
         Event::OwnPause { seconds } => {
             if let Some(at_s) = at.filter(|t| *t >= 0.0) {

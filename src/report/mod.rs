@@ -15,6 +15,10 @@ use crate::scenario::OpKind;
 pub fn mix_in_words(mix: &[(OpKind, f64)]) -> String {
     match mix {
         [(kind, _)] => kind.word().into(),
-        many => many.iter().map(|(kind, weight)| format!("{} {weight}", kind.word())).collect::<Vec<_>>().join(", "),
+        many => many
+            .iter()
+            .map(|(kind, weight)| format!("{} {weight}", kind.word()))
+            .collect::<Vec<_>>()
+            .join(", "),
     }
 }

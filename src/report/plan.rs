@@ -14,16 +14,28 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
     text.push('\n');
     line(&mut text, "cluster", &cluster(scenario));
     let d = &scenario.dataset;
-    line(&mut text, "load", &format!("{} documents into {}.{}", count(d.documents), d.database, d.collection));
-    line(&mut text, "warm-up", &match scenario.warmup {
-        Warmup::Auto => "until throughput is steady".into(),
-        Warmup::Fixed(length) => duration_s(length.as_secs_f64()),
-    });
+    line(
+        &mut text,
+        "load",
+        &format!("{} documents into {}.{}", count(d.documents), d.database, d.collection),
+    );
+    line(
+        &mut text,
+        "warm-up",
+        &match scenario.warmup {
+            Warmup::Auto => "until throughput is steady".into(),
+            Warmup::Fixed(length) => duration_s(length.as_secs_f64()),
+        },
+    );
     line(&mut text, "measure", &duration_s(plan.duration_s));
     for w in &scenario.workloads {
         let rate = w.rate_ops_s.map_or("as fast as answers come".into(), |r| format!("{r} operations/s"));
         let (name, workers, mix) = (&w.name, w.workers, mix_in_words(&w.mix));
-        line(&mut text, "workload", &format!("{name}: {mix}, {workers} workers, {rate}, w: {}", w.write_concern));
+        line(
+            &mut text,
+            "workload",
+            &format!("{name}: {mix}, {workers} workers, {rate}, w: {}", w.write_concern),
+        );
     }
     for fault in &plan.faults {
         let parameters = parameters(fault);
@@ -52,7 +64,8 @@ fn cluster(scenario: &Scenario) -> String {
 
 fn parameters(fault: &crate::plan::PlannedFault) -> String {
     let value = serde_json::to_value(&fault.r#do).unwrap_or_default();
-    let inner = value.as_object().and_then(|kinds| kinds.values().next()).and_then(|p| p.as_object().cloned());
+    let inner =
+        value.as_object().and_then(|kinds| kinds.values().next()).and_then(|p| p.as_object().cloned());
     let show = |(name, value): (String, serde_json::Value)| match value {
         serde_json::Value::String(text) => format!("{name} {text}"),
         serde_json::Value::Number(n) => format!("{name} {}", duration_s(n.as_f64().unwrap_or_default())),

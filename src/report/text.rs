@@ -89,7 +89,13 @@ fn errors(text: &mut String, workloads: &[WorkloadReport]) {
         for error in w.errors.iter().take(5) {
             let code = error.code.map(|c| format!(" ({c})")).unwrap_or_default();
             let times = format!("{:.1} s to {:.1} s", error.first_s, error.last_s);
-            let line = format!("{} x{} {}{code}, {times}: {}", w.name, count(error.count), error.class, error.sample);
+            let line = format!(
+                "{} x{} {}{code}, {times}: {}",
+                w.name,
+                count(error.count),
+                error.class,
+                error.sample
+            );
             text.push_str(&format!("  {:<9} {}\n", if any { "" } else { "errors" }, clip(&line)));
             any = true;
         }
@@ -101,7 +107,11 @@ fn errors(text: &mut String, workloads: &[WorkloadReport]) {
 
 fn clip(line: &str) -> String {
     const WIDTH: usize = 140;
-    if line.chars().count() <= WIDTH { line.into() } else { line.chars().take(WIDTH - 3).chain("...".chars()).collect() }
+    if line.chars().count() <= WIDTH {
+        line.into()
+    } else {
+        line.chars().take(WIDTH - 3).chain("...".chars()).collect()
+    }
 }
 
 fn faults(text: &mut String, faults: &[FaultReport]) {
@@ -109,9 +119,19 @@ fn faults(text: &mut String, faults: &[FaultReport]) {
         return;
     }
     let mut rows = vec![
-        ["fault", "node", "at", "hard outage", "degraded", "longest gap", "first ok", "recovered", "lost work"]
-            .map(str::to_owned)
-            .to_vec(),
+        [
+            "fault",
+            "node",
+            "at",
+            "hard outage",
+            "degraded",
+            "longest gap",
+            "first ok",
+            "recovered",
+            "lost work",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
     ];
     rows.extend(faults.iter().map(fault_row));
     table(text, &rows, 3);
@@ -193,7 +213,11 @@ fn limits(text: &mut String, limits: &[LimitResult]) {
         let value = limit.value.map_or("-".into(), show);
         let at = limit.at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
         let label = if i == 0 { "limits" } else { "" };
-        text.push_str(&format!("  {label:<9} {word}: {} {value}{at} (limit {})\n", limit.name, show(limit.limit)));
+        text.push_str(&format!(
+            "  {label:<9} {word}: {} {value}{at} (limit {})\n",
+            limit.name,
+            show(limit.limit)
+        ));
     }
     if !limits.is_empty() {
         text.push('\n');
@@ -212,7 +236,11 @@ fn verdict(text: &mut String, report: &Report, style: Style) {
     let word = code.map_or(word.clone(), |code| format!("\x1b[{code}m{word}\x1b[0m"));
     text.push_str(&format!("  {:<9} {word} (exit code {})\n", "verdict", verdict.exit_code));
     for reason in &verdict.reasons {
-        let kind = if reason.outcome == verdict.outcome { String::new() } else { format!("{}: ", note(reason.outcome)) };
+        let kind = if reason.outcome == verdict.outcome {
+            String::new()
+        } else {
+            format!("{}: ", note(reason.outcome))
+        };
         text.push_str(&format!("  {:<9} {kind}{}\n", "", reason.text));
     }
 }
@@ -227,7 +255,8 @@ const fn note(outcome: Outcome) -> &'static str {
 /// Columns as wide as their widest cell; the first `left` ones to the left, numbers to the right.
 fn table(text: &mut String, rows: &[Vec<String>], left: usize) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let width =
+        |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for row in rows {
         let cells: Vec<String> = row

@@ -21,7 +21,8 @@ const FIRST_ANSWER: Duration = Duration::from_secs(30);
 pub async fn connect(uri: &str, workloads: &[Workload]) -> Result<Client, String> {
     let hide = |text: String| hide_credentials(&text, uri);
     let parsed = ClientOptions::parse(uri).await;
-    let mut options = parsed.map_err(|e| hide(format!("the URI is not understood: {}", outcome::text(&e))))?;
+    let mut options =
+        parsed.map_err(|e| hide(format!("the URI is not understood: {}", outcome::text(&e))))?;
     let workers: u32 = workloads.iter().map(|w| w.workers).sum();
     options.app_name = Some("mongosoak".into());
     options.max_pool_size = Some((workers * 2).max(10));

@@ -63,7 +63,8 @@ pub fn check_space(dir: &Path, scenario: &Scenario, document_bytes: u64) -> io::
     let free = disk.blocks_available() * disk.fragment_size();
     // Each member holds the documents, their index, and once more in the oplog.
     let replicated = if managed.topology == Topology::ReplicaSet { 3 } else { 2 };
-    let per_member = EMPTY_MEMBER_BYTES + scenario.dataset.documents.saturating_mul(document_bytes * replicated);
+    let per_member =
+        EMPTY_MEMBER_BYTES + scenario.dataset.documents.saturating_mul(document_bytes * replicated);
     let needed = u64::from(managed.members).saturating_mul(per_member) + OWN_BYTES;
     if free < needed {
         let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
@@ -101,7 +102,13 @@ pub fn without_credentials(uri: &str) -> String {
 /// `manifest.json`: the effective settings. `servers` is what the servers say of themselves; null before
 /// they were asked.
 #[must_use]
-pub fn manifest(dir: &Path, scenario: &Scenario, seed: u64, binary: Option<&Binary>, servers: &Value) -> Value {
+pub fn manifest(
+    dir: &Path,
+    scenario: &Scenario,
+    seed: u64,
+    binary: Option<&Binary>,
+    servers: &Value,
+) -> Value {
     let workloads: Vec<Value> = scenario.workloads.iter().map(workload).collect();
     let cluster = match &scenario.cluster {
         Cluster::Managed(m) => json!({
@@ -113,9 +120,8 @@ pub fn manifest(dir: &Path, scenario: &Scenario, seed: u64, binary: Option<&Bina
         }),
         Cluster::Attached(a) => json!({ "uri": without_credentials(a.uri.reveal()) }),
     };
-    let mongod = binary.map(|b| {
-        json!({ "path": b.path, "version": b.version.to_string(), "found_by": b.found_by })
-    });
+    let mongod =
+        binary.map(|b| json!({ "path": b.path, "version": b.version.to_string(), "found_by": b.found_by }));
     json!({
         "schema": "mongosoak-manifest/1",
         "id": dir.file_name().map(|n| n.to_string_lossy()),
@@ -153,7 +159,8 @@ fn workload(w: &crate::scenario::Workload) -> Value {
 
 fn host() -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let memory = read("/proc/meminfo").lines().find_map(|l| l.strip_prefix("MemTotal:")).map(|m| m.trim().to_owned());
+    let memory =
+        read("/proc/meminfo").lines().find_map(|l| l.strip_prefix("MemTotal:")).map(|m| m.trim().to_owned());
     json!({
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "memory": memory,

@@ -181,7 +181,14 @@ async fn report_usage(ctx: &Context, drive: &Drive, before: monitor::Usage) {
 }
 
 /// Ends everything in order: workers, seconds, faults, watchers.
-async fn finish(ctx: &Context, drive: &Drive, mut tasks: Tasks, end: Moment, ended: Ended, epoch: Moment) -> Ended {
+async fn finish(
+    ctx: &Context,
+    drive: &Drive,
+    mut tasks: Tasks,
+    end: Moment,
+    ended: Ended,
+    epoch: Moment,
+) -> Ended {
     drive.close(end);
     tasks.last_second.send_replace(Some(last_second(epoch, end)));
     tasks.stop_workers.cancel();

@@ -170,7 +170,8 @@ fn progress(request: &Request) -> Progress {
 
 fn recorded_workloads(scenario: &Scenario) -> Vec<recorder::Workload> {
     let settled = |w: &crate::scenario::Workload| w.deadline + workload::PATIENCE + Duration::from_secs(1);
-    let recorded = |w| recorder::Workload { name: crate::scenario::Workload::clone(w).name, settled_after: settled(w) };
+    let recorded =
+        |w| recorder::Workload { name: crate::scenario::Workload::clone(w).name, settled_after: settled(w) };
     scenario.workloads.iter().map(recorded).collect()
 }
 
@@ -209,9 +210,10 @@ async fn finish(
 fn recorder_finding(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Option<Reason> {
     let (outcome, text) = match ended {
         Ok(Ok(())) => return None,
-        Ok(Err(e)) if e.kind() == io::ErrorKind::StorageFull => {
-            (Outcome::Inconclusive, format!("the disk of the run directory is full, the recording is cut: {e}"))
-        }
+        Ok(Err(e)) if e.kind() == io::ErrorKind::StorageFull => (
+            Outcome::Inconclusive,
+            format!("the disk of the run directory is full, the recording is cut: {e}"),
+        ),
         Ok(Err(e)) => (Outcome::Error, format!("the recording is cut: {e}")),
         Err(panic) => (Outcome::Error, format!("the recorder panicked: {panic}")),
     };

@@ -121,7 +121,8 @@ pub async fn load(
         let model = IndexModel::builder().keys(doc! { field.as_str(): 1 }).build();
         strong.create_index(model).await.map_err(refused)?;
     }
-    let stats = client.database(&dataset.database).run_command(doc! { "collStats": &dataset.collection }).await;
+    let stats =
+        client.database(&dataset.database).run_command(doc! { "collStats": &dataset.collection }).await;
     let stats = stats.unwrap_or_default();
     let number = |name: &str| number(&stats, name);
     Ok(Loaded { seconds, storage_bytes: number("storageSize"), data_bytes: number("size") })

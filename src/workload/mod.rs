@@ -79,7 +79,13 @@ impl Lane {
 
     fn book_missed(&self, intended: Moment, now: Moment) {
         let finished = now;
-        self.stats.record(&Finished { intended, sent: None, finished, worker_was_free: false, outcome: None });
+        self.stats.record(&Finished {
+            intended,
+            sent: None,
+            finished,
+            worker_was_free: false,
+            outcome: None,
+        });
     }
 }
 

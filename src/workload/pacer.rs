@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn arrivals_that_nobody_took_are_overdue_only_when_the_workers_were_stuck() {
         let pacer = Pacer::new(Duration::ZERO, 1.0);
-        assert_eq!(pacer.take_overdue(S / 2), []);
+        assert!(pacer.take_overdue(S / 2).is_empty());
         assert_eq!(pacer.take_overdue(4 * S), [0, 1, 2, 3].map(|s| s * S));
-        assert_eq!(pacer.take_overdue(4 * S), []);
+        assert!(pacer.take_overdue(4 * S).is_empty());
     }
 }

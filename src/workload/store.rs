@@ -59,7 +59,9 @@ impl Store {
         let options = CollectionOptions::builder()
             .write_concern(driver_write_concern(workload.write_concern))
             .read_concern(ReadConcern::local())
-            .selection_criteria(SelectionCriteria::ReadPreference(driver_preference(workload.read_preference)))
+            .selection_criteria(SelectionCriteria::ReadPreference(driver_preference(
+                workload.read_preference,
+            )))
             .build();
         let database = client.database(&dataset.database);
         Self { collection: database.collection_with_options(&dataset.collection, options), documents, ledger }

@@ -140,7 +140,9 @@ impl Worker {
             self.chooser = Chooser::new(self.lane.workload.distribution, keys).ok();
         }
         let chooser = self.chooser.as_ref()?;
-        (0..KEY_TRIES).map(|_| chooser.choose(&mut self.rng)).find(|k| ledger.state(*k) == State::Acknowledged)
+        (0..KEY_TRIES)
+            .map(|_| chooser.choose(&mut self.rng))
+            .find(|k| ledger.state(*k) == State::Acknowledged)
     }
 
     /// Sends one operation in a task of its own and waits for it until the deadline. The driver's

@@ -17,6 +17,7 @@ struct Case {
     saturated: Option<String>,
     interrupted: Option<String>,
     errors: Vec<String>,
+    findings: Vec<Reason>,
 }
 
 impl Case {
@@ -39,6 +40,7 @@ impl Case {
             saturated: None,
             interrupted: None,
             errors: vec![],
+            findings: vec![],
         }
     }
 
@@ -61,6 +63,7 @@ impl Case {
             saturated: self.saturated.clone(),
             interrupted: self.interrupted.clone(),
             errors: &self.errors,
+            findings: &self.findings,
         })
     }
 
@@ -334,4 +337,12 @@ fn a_recovery_that_no_limit_asks_for_is_at_least_noted() {
         ]
     );
     assert_eq!(verdict.outcome, Outcome::Pass);
+}
+
+#[test]
+fn a_server_that_ends_by_itself_is_a_reason_like_any_other() {
+    let crash = Reason { outcome: Outcome::Fail, text: "node2 ended by itself (signal 6)".into() };
+    let verdict = Case::with(|case| case.findings.push(crash.clone())).judge();
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert_eq!(verdict.reasons[0], crash);
 }
