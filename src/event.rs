@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc};
 
 use crate::clock::{Clock, Moment};
-use crate::recording::FaultOutcome;
-use crate::report::data::Ledger;
+use crate::recording::{FaultOutcome, Ledger};
 
 /// Something that happened, as one line of `events.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -235,4 +234,24 @@ impl Events {
     pub fn clock(&self) -> Clock {
         self.clock
     }
+}
+
+/// The last second, for a display and for the warm-up to watch.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// Seconds since the epoch; `None` before the first one.
+    pub second: Option<u64>,
+    /// One per workload.
+    pub rows: Vec<LiveRow>,
+}
+
+/// The last second of one workload.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LiveRow {
+    /// Acknowledged.
+    pub ok: u64,
+    /// Failed, unknown and missed.
+    pub not_ok: u64,
+    /// p99 of the response time of acknowledged operations, in microseconds.
+    pub p99_us: Option<u64>,
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::analysis::verdict::JudgeInput;
 use crate::analysis::{self, limits, saturation, verdict};
-use crate::cluster;
 use crate::event::Phase;
 use crate::exit::Outcome;
 use crate::recorder::read::{self, ReadError, RunRecord, UnexpectedExit};
@@ -120,7 +119,7 @@ fn errors(record: &RunRecord) -> Vec<String> {
 /// A server that ends by itself is a finding. SIGKILL comes from outside (out of memory, most likely), which
 /// says nothing about the server.
 fn exit_finding(exit: &UnexpectedExit) -> Reason {
-    let how = cluster::how(faults::Exit { code: exit.code, signal: exit.signal });
+    let how = faults::Exit { code: exit.code, signal: exit.signal };
     let text = format!("{} ended by itself ({how}); see nodes/{}/mongod.log", exit.node, exit.node);
     let outcome = if exit.signal == Some(9) { Outcome::Inconclusive } else { Outcome::Fail };
     Reason { outcome, text }

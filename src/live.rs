@@ -2,17 +2,15 @@
 //! of primary, and a status every ten seconds. No control codes.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{Event, Stamped};
-use crate::ledger;
+use crate::event::{Event, Live, Stamped};
 use crate::recording::FaultOutcome;
 use crate::report::{count, duration_s};
-use crate::workload::{Live, LoadProgress};
 
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
@@ -77,20 +75,10 @@ impl Progress {
         }
     }
 
-    /// Prints how far the load is, until `stop`.
-    pub async fn load(self, progress: Arc<LoadProgress>, total: u64, stop: CancellationToken) {
-        let done = || progress.documents.load(Ordering::Relaxed);
-        self.counting("documents loaded", total, done, stop).await;
-    }
-
-    /// Prints how far the verification is, until `stop`.
-    pub async fn verification(self, progress: Arc<ledger::Progress>, total: u64, stop: CancellationToken) {
-        let done = || progress.checked.load(Ordering::Relaxed);
-        self.counting("keys checked", total, done, stop).await;
-    }
-
+    /// Prints how far something long is (`what`: "documents loaded"), until `stop`.
     #[expect(clippy::cast_precision_loss, reason = "for people")]
-    async fn counting(&self, what: &str, total: u64, done: impl Fn() -> u64, stop: CancellationToken) {
+    pub async fn counting(self, what: &str, progress: Arc<AtomicU64>, total: u64, stop: CancellationToken) {
+        let done = || progress.load(Ordering::Relaxed);
         let mut before = done();
         loop {
             tokio::select! {
@@ -114,7 +102,7 @@ fn words(event: &Event) -> Option<String> {
         Event::Phase { phase } => format!("== {}", phase.word()),
         Event::NodeStarted { node, pid, port } => format!("{node} started (pid {pid}, port {port})"),
         Event::NodeExited { node, code, signal, expected } => {
-            let how = crate::cluster::how(faults::Exit { code: *code, signal: *signal });
+            let how = faults::Exit { code: *code, signal: *signal };
             let blame = if *expected { "" } else { " BY ITSELF" };
             format!("{node} ended{blame} ({how})")
         }

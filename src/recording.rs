@@ -121,3 +121,49 @@ pub enum FaultOutcome {
     /// The tester could not inject or lift it.
     Failed,
 }
+
+/// What became of the acknowledged writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Acknowledged documents, load included.
+    pub acknowledged: u64,
+    /// Of these, looked up. checked + unchecked = acknowledged.
+    pub checked: u64,
+    /// Acknowledged, present, right content.
+    pub present: u64,
+    /// Acknowledged with majority, absent: a violation.
+    pub lost: u64,
+    /// Acknowledged with a weaker write concern, absent: permitted.
+    pub lost_permitted: u64,
+    /// Outcome unknown, present.
+    pub unknown_present: u64,
+    /// Outcome unknown, absent.
+    pub unknown_absent: u64,
+    /// Refused before execution, yet present: a note.
+    pub refused_present: u64,
+    /// Acknowledged, not looked up.
+    pub unchecked: u64,
+    /// Second documents for one key.
+    pub duplicates: u64,
+    /// Documents whose content is not what was written under their key.
+    pub corrupt: u64,
+    /// Documents that were never sent.
+    pub alien: u64,
+    /// Reads during the run that returned something they must not.
+    pub stale_reads: u64,
+    /// Some of the findings, bounded.
+    pub samples: Vec<Finding>,
+    /// Why the check is incomplete.
+    pub incomplete_because: Option<String>,
+}
+
+/// One finding of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// `lost`, `lost_permitted`, `corrupt`, `alien`, `duplicate`.
+    pub kind: String,
+    /// The key, or the `_id` as text where it is no key of ours.
+    pub key: String,
+    /// What is wrong.
+    pub detail: String,
+}

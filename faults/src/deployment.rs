@@ -70,6 +70,16 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.code, self.signal) {
+            (Some(code), _) => write!(f, "exit code {code}"),
+            (None, Some(signal)) => write!(f, "signal {signal}"),
+            (None, None) => f.write_str("it was not running"),
+        }
+    }
+}
+
 /// A deployment as a fault sees it.
 #[async_trait]
 pub trait Deployment: Send + Sync {

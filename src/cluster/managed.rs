@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bson::doc;
 use faults::{Deployment, Exit, FaultError, View};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use wire::CommandError;
 
 use super::ClusterError;
 use super::binary::Binary;
@@ -24,6 +26,8 @@ const START_DEADLINE: Duration = Duration::from_secs(90);
 const PORT_TRIES: u32 = 10;
 /// A clean shutdown of a primary waits up to 15 s for its successor.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
+/// A server that does not take the command in this time gets the signal.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(3);
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 const SIGCONT: i32 = 18;
@@ -171,11 +175,8 @@ impl ManagedCluster {
     pub async fn stop_all(&self, grace: Duration) {
         let clock = self.events.clock();
         let until = clock.now() + grace.min(STOP_DEADLINE);
-        for process in self.nodes.iter().filter_map(|n| n.process()) {
-            if !grace.is_zero() {
-                // A stopped process would keep the signal pending.
-                let _gone = process.signal(SIGCONT).and_then(|()| process.signal(SIGTERM));
-            }
+        if !grace.is_zero() {
+            self.ask_to_shut_down().await;
         }
         for node in &self.nodes {
             node.expect_end();
@@ -192,6 +193,28 @@ impl ManagedCluster {
         }
         let mut reapers = self.reapers.lock().await;
         while reapers.join_next().await.is_some() {}
+    }
+
+    /// A clean shutdown of all at once. By SIGTERM alone, the primary would wait 15 s for a successor.
+    async fn ask_to_shut_down(&self) {
+        let mut asked = JoinSet::new();
+        for node in &self.nodes {
+            node.expect_end();
+            let Some(process) = node.process() else {
+                continue;
+            };
+            let node = Arc::clone(node);
+            asked.spawn(async move {
+                // A paused process would keep everything pending.
+                let _gone = process.signal(SIGCONT);
+                let command = doc! { "shutdown": 1, "force": true, "timeoutSecs": 0 };
+                // It closes the connection instead of answering; where it refuses, the signal is left.
+                if !matches!(node.ask(&command, SHUTDOWN_DEADLINE).await, Err(CommandError::Io(_))) {
+                    let _gone = process.signal(SIGTERM);
+                }
+            });
+        }
+        asked.join_all().await;
     }
 
     fn node(&self, name: &str) -> Result<&Arc<Node>, FaultError> {

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 pub use binary::Binary;
 pub use managed::{ManagedCluster, Start};
-pub use node::how;
 pub use process::Lifetime;
 
 /// A cluster could not be started or asked.

@@ -258,7 +258,7 @@ impl Node {
         ClusterError::Exited {
             node: self.name().into(),
             address_in_use: exit.code == Some(EXIT_ADDRESS_IN_USE),
-            how: how(exit),
+            how: exit.to_string(),
             log: self.log_path(),
             tail: self.log_tail(),
         }
@@ -276,16 +276,6 @@ impl Node {
             .map(|l| format!("  {}", l.chars().take(400).collect::<String>()))
             .collect::<Vec<_>>()
             .join("\n")
-    }
-}
-
-/// An exit in words.
-#[must_use]
-pub fn how(exit: Exit) -> String {
-    match (exit.code, exit.signal) {
-        (Some(code), _) => format!("exit code {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "it was not running".into(),
     }
 }
 

@@ -8,7 +8,7 @@ mod verify;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use verify::{Deployment, Progress, verify};
+pub use verify::{Deployment, verify};
 
 /// Keys per block. Small enough that an idle workload leaves few holes.
 pub const BLOCK_KEYS: u64 = 4096;
@@ -229,7 +229,6 @@ impl Ledger {
 }
 
 /// Word within its block, and the shift within the word.
-#[expect(clippy::cast_possible_truncation, reason = "below BLOCK_KEYS")]
 const fn place(at: u64) -> (usize, u64) {
     let within = at % BLOCK_KEYS;
     ((within / KEYS_PER_WORD) as usize, (within % KEYS_PER_WORD) * 2)

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Ledger, State};
 use crate::clock::Clock;
 use crate::dataset::Documents;
-use crate::report::data::{Finding, Ledger as Books};
+use crate::recording::{Finding, Ledger as Books};
 
 /// Keys per range: large enough that the round trip costs nothing, small enough to repeat (8 MB).
 const RANGE_KEYS: u64 = 20_000;
@@ -39,19 +39,12 @@ pub struct Deployment {
     pub clock: Clock,
 }
 
-/// How far the check is, for a progress line.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Keys looked at.
-    pub checked: AtomicU64,
-}
-
-/// Checks every key that may exist. Never fails: what could not be read is `unchecked`, with the
+/// Checks every key that may exist; `progress` counts them. Never fails: what could not be read is `unchecked`, with the
 /// reason. A cancelled check is incomplete, too.
 pub async fn verify(
     ledger: &Ledger,
     at: &Deployment,
-    progress: &Progress,
+    progress: &AtomicU64,
     stop: &CancellationToken,
 ) -> Books {
     let acknowledged = ledger.acknowledged();
@@ -67,7 +60,7 @@ pub async fn verify(
                 break;
             }
         }
-        progress.checked.store(to, Ordering::Relaxed);
+        progress.store(to, Ordering::Relaxed);
         from = to;
     }
     if books.incomplete_because.is_none() {

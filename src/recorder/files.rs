@@ -75,9 +75,9 @@ impl Timeline {
     pub fn row(&mut self, t_s: u64, workload: &str, sample: &Sample) -> io::Result<()> {
         let cell = &sample.taken.cell;
         let quantile = |q: f64| {
-            (cell.ok > 0).then(|| cell.response.value_at_quantile(q).to_string()).unwrap_or_default()
+            if cell.ok > 0 { cell.response.value_at_quantile(q).to_string() } else { String::new() }
         };
-        let largest = (cell.max_us > 0).then(|| cell.max_us.to_string()).unwrap_or_default();
+        let largest = if cell.max_us > 0 { cell.max_us.to_string() } else { String::new() };
         let oldest = sample.oldest.map(|age| age.as_millis().to_string()).unwrap_or_default();
         self.0.write_line(&format!(
             "{t_s},{},{},{},{},{},{},{oldest},{},{},{},{},{largest},{},{},{}",

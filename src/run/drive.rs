@@ -13,11 +13,11 @@ use super::warmup;
 use crate::clock::Moment;
 use crate::cluster::ManagedCluster;
 use crate::dataset::Documents;
-use crate::event::{Event, Phase};
+use crate::event::{Event, Live, Phase};
 use crate::ledger::Ledger;
 use crate::monitor;
 use crate::nemesis::{Ends, Nemesis};
-use crate::workload::{Drive, DriveInput, Live, Sample, Sampler, WorkerError};
+use crate::workload::{Drive, DriveInput, Sample, Sampler, WorkerError};
 
 /// Workers end within their deadline and a grace of two seconds; a loaded machine needs some more.
 const DRAIN_SLACK: Duration = Duration::from_secs(15);

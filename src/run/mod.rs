@@ -8,6 +8,7 @@ mod warmup;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use mongodb::Client;
@@ -31,7 +32,7 @@ use crate::report::data::{Reason, Report};
 use crate::report::json;
 use crate::scenario::{Cluster, Scenario, Source};
 use crate::signals::Stop;
-use crate::workload::{self, LoadProgress, Sample};
+use crate::workload::{self, Sample};
 use drive::{Ended, Parts};
 
 pub use directory::without_credentials;
@@ -330,10 +331,15 @@ async fn or_stop<T>(ctx: &Context, work: impl Future<Output = T>) -> Result<T, E
 async fn load(ctx: &Context, client: &Client, documents: Documents) -> Result<(), Early> {
     let dataset = &ctx.scenario.dataset;
     ctx.events.send(Event::Phase { phase: Phase::Load }).await;
-    let progress = Arc::new(LoadProgress::default());
+    let progress = Arc::new(AtomicU64::new(0));
     let shown = CancellationToken::new();
     let mut display = JoinSet::new();
-    display.spawn(ctx.progress.clone().load(Arc::clone(&progress), dataset.documents, shown.clone()));
+    display.spawn(ctx.progress.clone().counting(
+        "documents loaded",
+        Arc::clone(&progress),
+        dataset.documents,
+        shown.clone(),
+    ));
     let loading = workload::load(client, dataset, documents, ctx.clock, &progress, &ctx.stop.orderly);
     let loaded = or_stop(ctx, loading).await;
     shown.cancel();
@@ -357,10 +363,15 @@ async fn verify(ctx: &Context, client: &Client, documents: Documents, ledger: &L
         documents,
         clock: ctx.clock,
     };
-    let progress = Arc::new(ledger::Progress::default());
+    let progress = Arc::new(AtomicU64::new(0));
     let shown = CancellationToken::new();
     let mut display = JoinSet::new();
-    display.spawn(ctx.progress.clone().verification(Arc::clone(&progress), ledger.end(), shown.clone()));
+    display.spawn(ctx.progress.clone().counting(
+        "keys checked",
+        Arc::clone(&progress),
+        ledger.end(),
+        shown.clone(),
+    ));
     let books = ledger::verify(ledger, &at, &progress, &ctx.stop.orderly).await;
     shown.cancel();
     while display.join_next().await.is_some() {}

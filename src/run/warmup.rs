@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use super::Context;
 use crate::clock::{Clock, Moment};
+use crate::event::{Live, LiveRow};
 use crate::scenario::Warmup;
-use crate::workload::Live;
 
 /// An automatic warm-up lasts at most this long ...
 const LONGEST: Duration = Duration::from_secs(300);
@@ -58,7 +58,7 @@ async fn steady(live: &mut watch::Receiver<Live>) {
     let mut recent: VecDeque<(u64, u64)> = VecDeque::new();
     while live.changed().await.is_ok() {
         let rows = live.borrow_and_update().rows.clone();
-        let sum = |f: &dyn Fn(&crate::workload::LiveRow) -> u64| rows.iter().map(f).sum::<u64>();
+        let sum = |f: &dyn Fn(&LiveRow) -> u64| rows.iter().map(f).sum::<u64>();
         recent.push_back((sum(&|r| r.ok), sum(&|r| r.not_ok)));
         if recent.len() > 2 * HALF {
             recent.pop_front();

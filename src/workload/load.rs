@@ -50,13 +50,6 @@ pub enum LoadError {
     Panicked(tokio::task::JoinError),
 }
 
-/// How far a load is, for a progress line.
-#[derive(Debug, Default)]
-pub struct LoadProgress {
-    /// Documents acknowledged so far.
-    pub documents: AtomicU64,
-}
-
 /// What was loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Loaded {
@@ -74,13 +67,13 @@ struct Loader {
     documents: Documents,
     total: u64,
     next: Arc<AtomicU64>,
-    progress: Arc<LoadProgress>,
+    progress: Arc<AtomicU64>,
     clock: Clock,
     stop: CancellationToken,
 }
 
 /// Writes documents 0 to `dataset.documents` - 1 (version 0), then a majority barrier, then the indexes.
-/// When it returns, every document is acknowledged by a majority.
+/// When it returns, every document is acknowledged by a majority. `progress` counts them.
 ///
 /// # Errors
 /// When the collection is not empty, the server refuses, or `stop` is cancelled.
@@ -89,7 +82,7 @@ pub async fn load(
     dataset: &Dataset,
     documents: Documents,
     clock: Clock,
-    progress: &Arc<LoadProgress>,
+    progress: &Arc<AtomicU64>,
     stop: &CancellationToken,
 ) -> Result<Loaded, LoadError> {
     let namespace = format!("{}.{}", dataset.database, dataset.collection);
@@ -166,7 +159,7 @@ impl Loader {
             }
             let count = BATCH.min(self.total - from);
             self.write(from, count).await?;
-            self.progress.documents.fetch_add(count, Ordering::Relaxed);
+            self.progress.fetch_add(count, Ordering::Relaxed);
         }
     }
 

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub use load::{LoadError, LoadProgress, Loaded, load};
-pub use sampler::{Live, LiveRow, Sample, Sampler};
+pub use load::{LoadError, Loaded, load};
+pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
 pub use store::{Request, Store};
 

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::stats::{ErrorCell, ErrorKey};
 use super::{Drive, Lane, Taken};
+use crate::event::{Live, LiveRow};
 
 /// How long after the end of a second it is taken: workers that just finished still have to book.
 const SETTLE: Duration = Duration::from_millis(60);
@@ -29,26 +30,6 @@ pub struct Sample {
     pub workers_alive: u32,
     /// All errors so far, once every ten seconds and at the end.
     pub errors: Option<BTreeMap<ErrorKey, ErrorCell>>,
-}
-
-/// The last second, for a display and for the warm-up to watch.
-#[derive(Clone, Debug, Default)]
-pub struct Live {
-    /// Seconds since the epoch; `None` before the first one.
-    pub second: Option<u64>,
-    /// One per workload.
-    pub rows: Vec<LiveRow>,
-}
-
-/// The last second of one workload.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LiveRow {
-    /// Acknowledged.
-    pub ok: u64,
-    /// Failed, unknown and missed.
-    pub not_ok: u64,
-    /// p99 of the response time of acknowledged operations, in microseconds.
-    pub p99_us: Option<u64>,
 }
 
 /// The task that takes the seconds.
