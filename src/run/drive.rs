@@ -1,5 +1,6 @@
 //! Warm-up, measured phase and drain: the part of a run in which load flows.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use crate::workload::{Drive, DriveInput, Sample, Sampler, WorkerError};
 
 /// Workers end within their deadline and a grace of two seconds; a loaded machine needs some more.
 const DRAIN_SLACK: Duration = Duration::from_secs(15);
+/// Healthy operations end in milliseconds; the processes must be gone 15 s after the signal.
+const INTERRUPTED_DRAIN: Duration = Duration::from_secs(3);
 /// From the making of the lanes to the first second.
 const LEAD: Duration = Duration::from_millis(20);
 
@@ -80,28 +83,20 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
         Ok(tasks) => tasks,
         Err(error) => return Ended::Broken(error.to_string()),
     };
-    let mut ended = Ended::Completed;
-    let usage_before;
-    let start = match warmup::run(ctx, &mut tasks.live, epoch).await {
-        Some(start) => start,
-        None => {
-            ended = Ended::Interrupted;
-            warmup::next_second(ctx.clock, epoch)
-        }
+    let Some(start) = warmup::run(ctx, &mut tasks.live, epoch).await else {
+        let now = ctx.clock.now();
+        return finish(ctx, &drive, tasks, epoch..now, Ended::Interrupted).await;
     };
-    let mut end = start;
-    if matches!(ended, Ended::Completed) {
-        ctx.events.send_at(start, Event::Phase { phase: Phase::Measure }).await;
-        ctx.clock.sleep_until(start).await;
-        drive.forget_errors();
-        usage_before = monitor::usage();
-        start_nemesis(ctx, &parts, &mut tasks, start).await;
-        let planned_end = start + ctx.scenario.duration;
-        ended = measured(ctx, &mut tasks, planned_end).await;
-        end = planned_end.min(ctx.clock.now());
-        report_usage(ctx, &drive, usage_before).await;
-    }
-    finish(ctx, &drive, tasks, end, ended, epoch).await
+    ctx.events.send_at(start, Event::Phase { phase: Phase::Measure }).await;
+    ctx.clock.sleep_until(start).await;
+    drive.forget_errors();
+    let usage_before = monitor::usage();
+    start_nemesis(ctx, &parts, &mut tasks, start).await;
+    let planned_end = start + ctx.scenario.duration;
+    let ended = measured(ctx, &mut tasks, planned_end).await;
+    let end = planned_end.min(ctx.clock.now());
+    report_usage(ctx, &drive, usage_before).await;
+    finish(ctx, &drive, tasks, epoch..end, ended).await
 }
 
 async fn start_tasks(
@@ -185,10 +180,10 @@ async fn finish(
     ctx: &Context,
     drive: &Drive,
     mut tasks: Tasks,
-    end: Moment,
+    driven: Range<Moment>,
     ended: Ended,
-    epoch: Moment,
 ) -> Ended {
+    let Range { start: epoch, end } = driven;
     drive.close(end);
     tasks.last_second.send_replace(Some(last_second(epoch, end)));
     tasks.stop_workers.cancel();
@@ -239,7 +234,14 @@ async fn drain(ctx: &Context, workers: &mut JoinSet<Result<(), WorkerError>>) ->
         result = tokio::time::timeout(longest + DRAIN_SLACK, all) => {
             result.unwrap_or_else(|_| Err("workers did not end after their deadline".into()))
         }
+        () = patience_of_an_interruption(ctx) => Ok(()),
     }
+}
+
+/// An interrupted run does not wait for operations that a dead server may never answer.
+async fn patience_of_an_interruption(ctx: &Context) {
+    ctx.stop.orderly.cancelled().await;
+    tokio::time::sleep(INTERRUPTED_DRAIN).await;
 }
 
 async fn join_all(ctx: &Context, tasks: &mut JoinSet<()>) {

@@ -290,32 +290,37 @@ async fn with_cluster(
     let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?;
     let servers = or_stop(ctx, client::describe(&client)).await?;
     write_manifest(ctx, binary, &servers).map_err(|e| Early::Broken(e.to_string()))?;
-    let result = with_client(ctx, &client, cluster, documents, samples).await;
-    // Cursors of an interrupted verification may be alive: do not wait for them.
-    client.shutdown().immediate(true).await;
-    result
-}
-
-async fn with_client(
-    ctx: &Context,
-    client: &Client,
-    cluster: Option<&Arc<ManagedCluster>>,
-    documents: Documents,
-    samples: mpsc::Sender<Sample>,
-) -> Result<(), Early> {
-    load(ctx, client, documents.clone()).await?;
     let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents));
-    let parts = Parts { client, cluster, documents: documents.clone(), ledger: &ledger, samples };
-    match drive::drive(ctx, parts).await {
-        Ended::Completed => {}
-        Ended::Interrupted => return Err(Early::Interrupted),
-        Ended::Broken(why) => return Err(Early::Broken(why)),
-    }
+    let driven = load_and_drive(ctx, &client, cluster, documents.clone(), &ledger, samples).await;
+    // Operations without an answer may be left, and are given up here. A client in which that happened is
+    // used for nothing more.
+    client.shutdown().immediate(true).await;
+    driven?;
     if let Some(cluster) = cluster {
         let healed = or_stop(ctx, cluster.heal(HEAL_DEADLINE)).await?;
         healed.map_err(|e| Early::Broken(format!("put the cluster back before the data is checked: {e}")))?;
     }
-    verify(ctx, client, documents, &ledger).await
+    let connecting = client::connect(&uri, &ctx.scenario.workloads);
+    let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?;
+    let verified = verify(ctx, &client, documents, &ledger).await;
+    client.shutdown().immediate(true).await;
+    verified
+}
+
+async fn load_and_drive(
+    ctx: &Context,
+    client: &Client,
+    cluster: Option<&Arc<ManagedCluster>>,
+    documents: Documents,
+    ledger: &Arc<Ledger>,
+    samples: mpsc::Sender<Sample>,
+) -> Result<(), Early> {
+    load(ctx, client, documents.clone()).await?;
+    match drive::drive(ctx, Parts { client, cluster, documents, ledger, samples }).await {
+        Ended::Completed => Ok(()),
+        Ended::Interrupted => Err(Early::Interrupted),
+        Ended::Broken(why) => Err(Early::Broken(why)),
+    }
 }
 
 /// Runs a future of ours until it ends or the user asks to stop. Driver calls inside go on in their tasks

@@ -48,8 +48,7 @@ pub async fn run(ctx: &Context, live: &mut watch::Receiver<Live>, epoch: Moment)
 }
 
 /// The second after the next whole one.
-#[must_use]
-pub fn next_second(clock: Clock, epoch: Moment) -> Moment {
+fn next_second(clock: Clock, epoch: Moment) -> Moment {
     epoch + Duration::from_secs(clock.now().saturating_sub(epoch).as_secs() + 2)
 }
 

@@ -234,7 +234,8 @@ pub enum WriteConcern {
 }
 
 impl WriteConcern {
-    /// Whether the loss of such a write is a violation: a majority, or enough members to be one.
+    /// Whether the loss of such a write is a violation. A number of nodes is no majority, however large:
+    /// it promises nothing about elections and journals.
     #[must_use]
     pub const fn is_majority(self) -> bool {
         matches!(self, Self::Majority)

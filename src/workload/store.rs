@@ -44,6 +44,7 @@ pub struct Store {
     collection: Collection<RawDocumentBuf>,
     documents: Documents,
     ledger: Arc<Ledger>,
+    reads_primary: bool,
 }
 
 impl Store {
@@ -64,7 +65,9 @@ impl Store {
             )))
             .build();
         let database = client.database(&dataset.database);
-        Self { collection: database.collection_with_options(&dataset.collection, options), documents, ledger }
+        let collection = database.collection_with_options(&dataset.collection, options);
+        let reads_primary = workload.read_preference == ReadPreference::Primary;
+        Self { collection, documents, ledger, reads_primary }
     }
 
     /// Does it. One outcome per key, in the order of the keys.
@@ -114,11 +117,20 @@ impl Store {
                 Ok((other, _)) => self.wrong_content(format!("asked for key {key}, got key {other}")),
                 Err(error) => self.wrong_content(format!("key {key}: {error}")),
             },
-            Ok(None) => {
-                self.ledger.note_stale_read();
-                Outcome::Failed(Cause::new("not_found", format!("acknowledged key {key} was not found")))
-            }
+            Ok(None) => self.not_found(key),
             Err(error) => outcome::of_read(&error),
+        }
+    }
+
+    /// The server answered, but not with what was acknowledged. A secondary may lag, and what was
+    /// acknowledged below majority may be rolled back: those are stale reads, and legal. The final check
+    /// decides what is lost.
+    fn not_found(&self, key: u64) -> Outcome {
+        self.ledger.note_stale_read();
+        if self.reads_primary && self.ledger.is_majority(key) {
+            Outcome::Failed(Cause::new("not_found", format!("acknowledged key {key} was not found")))
+        } else {
+            Outcome::Ok
         }
     }
 
@@ -134,10 +146,7 @@ impl Store {
         };
         match self.collection.update_one(doc! { "_id": id(key) }, change).await {
             Ok(result) if result.matched_count == 1 => Outcome::Ok,
-            Ok(_) => {
-                self.ledger.note_stale_read();
-                Outcome::Failed(Cause::new("not_found", format!("acknowledged key {key} was not found")))
-            }
+            Ok(_) => self.not_found(key),
             Err(error) => outcome::of_write(&error),
         }
     }

@@ -3,3 +3,6 @@
 mod end;
 
 pub use end::{End, Ending};
+
+#[cfg(test)]
+mod tests;
