@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use mongodb::error::{Error, ErrorKind};
+use mongodb::options::Hint;
 use mongodb::{Client, Collection};
 use mongosoak::clock::Clock;
 use support::fake_server::FakeServer;
 use support::script::{Answer, Origin, Rule, Script, When};
+use support::store::Id;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -34,7 +36,8 @@ fn with_rule(when: When, answer: Answer) -> FakeServer {
 }
 
 fn keys(server: &FakeServer) -> Vec<i64> {
-    server.documents(NAMESPACE, |documents| documents.keys().copied().collect())
+    server
+        .documents(NAMESPACE, |documents| documents.values().filter_map(|d| d.get_i64("_id").ok()).collect())
 }
 
 fn batch(keys: std::ops::Range<i64>) -> Vec<Document> {
@@ -78,12 +81,35 @@ async fn documents_can_be_changed_behind_the_clients_back() {
     let docs = collection(&server).await;
     docs.insert_many(batch(0..3)).await.unwrap();
     server.documents(NAMESPACE, |documents| {
-        documents.remove(&0);
-        documents.insert(1, rawdoc! { "_id": 1_i64, "a": "planted" });
+        documents.remove(&Id::Number(0));
+        documents.insert(Id::Number(1), rawdoc! { "_id": 1_i64, "a": "planted" });
     });
     assert_eq!(docs.find_one(doc! { "_id": 0_i64 }).await.unwrap(), None);
     let found = docs.find_one(doc! { "_id": 1_i64 }).await.unwrap().unwrap();
     assert_eq!(found.get_str("a").unwrap(), "planted");
+}
+
+#[tokio::test]
+async fn a_hint_with_min_and_max_finds_keys_of_every_type() {
+    let server = FakeServer::start(Script::default());
+    let docs = collection(&server).await;
+    docs.insert_many(batch(-1..3)).await.unwrap();
+    docs.insert_one(doc! { "_id": "text" }).await.unwrap();
+    let find = || docs.find(doc! {}).hint(Hint::Keys(doc! { "_id": 1 }));
+    let mut above = find().min(doc! { "_id": 2_i64 }).await.unwrap();
+    let mut ids = Vec::new();
+    while above.advance().await.unwrap() {
+        ids.push(above.current().get("_id").unwrap().map(|id| format!("{id:?}")));
+    }
+    assert_eq!(ids.len(), 2, "the 2 itself, and the text: {ids:?}");
+    let mut below = find().max(doc! { "_id": 0_i64 }).await.unwrap();
+    assert!(below.advance().await.unwrap());
+    assert_eq!(below.current().get_i64("_id").unwrap(), -1);
+    assert!(!below.advance().await.unwrap());
+    assert!(docs.find(doc! {}).max(doc! { "_id": 0_i64 }).await.is_err(), "a hint is needed");
+    let nothing = doc! { "$setOnInsert": { "v": 0 } };
+    let barrier = docs.update_one(doc! { "_id": 0_i64 }, nothing).await.unwrap();
+    assert_eq!((barrier.matched_count, barrier.modified_count), (1, 0));
 }
 
 #[tokio::test]

@@ -195,7 +195,9 @@ impl Recorder {
         lane.availability.write_settled(t_s, &lane.name, &mut self.availability)?;
         for (first, last) in sample.taken.cell.successes() {
             let before = lane.last_success.unwrap_or(zero).max(zero);
-            write_gap(&mut self.gaps, &lane.name, before, first, zero)?;
+            // What finishes after the end ends no gap: it is open there.
+            let until = self.measured_to.map_or(first, |end| first.min(end));
+            write_gap(&mut self.gaps, &lane.name, before, until, zero)?;
             lane.last_success = Some(last);
         }
         if let Some(errors) = &sample.errors {

@@ -8,7 +8,8 @@ mod store;
 mod worker;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -59,6 +60,8 @@ pub struct Lane {
     /// Signed: an operation may end in the instant before it is counted.
     abandoned: AtomicI64,
     version: AtomicU32,
+    /// In nanoseconds on the run clock.
+    end: AtomicU64,
     cumulative: Vec<(f64, OpKind)>,
 }
 
@@ -75,6 +78,11 @@ impl Lane {
 
     fn abandoned(&self) -> u64 {
         u64::try_from(self.abandoned.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Nothing is intended from this moment on.
+    fn end(&self) -> Moment {
+        Duration::from_nanos(self.end.load(Ordering::Relaxed))
     }
 
     fn book_missed(&self, intended: Moment, now: Moment) {
@@ -135,6 +143,7 @@ impl Drive {
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
                 version: AtomicU32::new(0),
+                end: AtomicU64::new(u64::MAX),
                 cumulative: cumulative(&workload.mix),
                 workload: workload.clone(),
             })
@@ -163,12 +172,23 @@ impl Drive {
         Ok(())
     }
 
-    /// Ends the measured phase at `end`: what is still in flight is booked in its last second, and
-    /// arrivals that stuck workers never took are missed.
-    pub fn close(&self, end: Moment) {
+    /// When the measured phase will end. Everybody must know it beforehand: whoever ends it comes a little
+    /// late, and by then the workers would have sent, and the sampler taken, what belongs to no phase.
+    pub fn ends_at(&self, end: Moment) {
         let last = end.saturating_sub(self.epoch).as_nanos().saturating_sub(1) / 1_000_000_000;
         for lane in &self.lanes {
+            lane.end.store(u64::try_from(end.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
             lane.stats.close(u64::try_from(last).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Ends the measured phase at `end`: what is still in flight is booked in its last second, and
+    /// arrivals that stuck workers never took are missed. What waits for a worker no longer than the
+    /// patience is still sent.
+    pub fn close(&self, end: Moment) {
+        // A warm-up that was interrupted ends with its second; nothing more is sent in it.
+        self.ends_at(end.min(self.clock.now()));
+        for lane in &self.lanes {
             for intended in lane.pacer.iter().flat_map(|pacer| pacer.take_overdue(end)) {
                 lane.book_missed(intended, end);
             }

@@ -54,8 +54,10 @@ impl Pacer {
             if intended >= end || !stuck {
                 return overdue;
             }
-            self.next.store(k + 1, Ordering::Relaxed);
-            overdue.push(intended);
+            // A worker that comes free at this very moment may take it first.
+            if self.next.compare_exchange(k, k + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                overdue.push(intended);
+            }
         }
     }
 

@@ -45,6 +45,16 @@ impl Busy {
     }
 }
 
+/// What a worker does next.
+enum Start {
+    /// Send an operation, now.
+    At { intended: Moment, worker_was_free: bool },
+    /// Nothing: this arrival had waited too long for a worker.
+    Missed,
+    /// Nothing more ever.
+    Over,
+}
+
 /// One worker of a lane.
 pub struct Worker {
     lane: Arc<Lane>,
@@ -69,16 +79,19 @@ impl Worker {
         Ok(Self { lane, index, clock, alarm, rng, keys, chooser: None, in_flight: JoinSet::new() })
     }
 
-    /// Works until told to stop; the operation in flight is finished, or given up at its deadline.
+    /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
+    /// arrivals that were intended before the end are sent or missed.
     ///
     /// # Errors
     /// Only when the tester itself is broken: an operation's task panicked, or the timer failed.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), WorkerError> {
         let _alive = Alive::new(Arc::clone(&self.lane));
-        while !stop.is_cancelled() {
+        loop {
             self.reap(&stop).await?;
-            let Some((intended, worker_was_free)) = self.next_start(&stop).await? else {
-                continue;
+            let (intended, worker_was_free) = match self.next_start(&stop).await? {
+                Start::At { intended, worker_was_free } => (intended, worker_was_free),
+                Start::Missed => continue,
+                Start::Over => break,
             };
             let Some(request) = self.next_request() else {
                 // Nothing was acknowledged yet that could be read.
@@ -90,29 +103,35 @@ impl Worker {
         self.finish().await
     }
 
-    /// The intended start of the next operation; `None`: nothing to send (missed, or told to stop).
-    async fn next_start(&self, stop: &CancellationToken) -> Result<Option<(Moment, bool)>, WorkerError> {
+    /// Waits for the start of the next operation.
+    async fn next_start(&self, stop: &CancellationToken) -> Result<Start, WorkerError> {
         let now = self.clock.now();
-        let Some(pacer) = &self.lane.pacer else {
-            return Ok(Some((now, false)));
+        let arrival = match &self.lane.pacer {
+            Some(pacer) => pacer.take(now),
+            None if stop.is_cancelled() => return Ok(Start::Over),
+            None => Arrival::Send(now),
         };
-        match pacer.take(now) {
-            Arrival::Missed(intended) => {
-                self.lane.book_missed(intended, now);
-                // Thousands may be due at once after a freeze: let others run.
-                tokio::task::consume_budget().await;
-                Ok(None)
-            }
-            Arrival::Send(intended) if intended <= now => Ok(Some((intended, false))),
-            Arrival::Send(intended) => tokio::select! {
-                biased;
-                () = stop.cancelled() => Ok(None),
-                woken = self.alarm.wait_until(intended) => {
-                    woken.map_err(WorkerError::Timer)?;
-                    Ok(Some((intended, true)))
-                }
-            },
+        let (Arrival::Send(intended) | Arrival::Missed(intended)) = arrival;
+        if intended >= self.lane.end() {
+            stop.cancelled().await;
+            return Ok(Start::Over);
         }
+        if let Arrival::Missed(_) = arrival {
+            self.lane.book_missed(intended, now);
+            // Thousands may be due at once after a freeze: let others run.
+            tokio::task::consume_budget().await;
+            return Ok(Start::Missed);
+        }
+        if intended <= now {
+            return Ok(Start::At { intended, worker_was_free: false });
+        }
+        tokio::select! {
+            biased;
+            woken = self.alarm.wait_until(intended) => woken.map_err(WorkerError::Timer)?,
+            // An interruption brings the end forward.
+            () = stop.cancelled() => if intended >= self.lane.end() { return Ok(Start::Over) },
+        }
+        Ok(Start::At { intended, worker_was_free: true })
     }
 
     fn next_request(&mut self) -> Option<Request> {

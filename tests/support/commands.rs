@@ -5,7 +5,7 @@ use bson::rawdoc;
 use wire::Request;
 
 use super::script::{Answer, code_name};
-use super::store::{Collections, Documents, Filter, key, updated};
+use super::store::{Collections, Documents, Filter, between, key, updated};
 
 const VERSION: &str = "6.0.0";
 
@@ -19,13 +19,17 @@ pub fn is_hello(command: &str) -> bool {
     matches!(command, "hello" | "isMaster" | "ismaster")
 }
 
+/// `database.collection` that a command is for.
+pub fn namespace(request: &Request) -> String {
+    format!("{}.{}", request.database, request.body.get_str(&request.name).unwrap_or_default())
+}
+
 /// Carries a command out and builds its reply.
 pub fn execute(collections: &mut Collections, request: &Request, special: Option<&Answer>) -> RawDocumentBuf {
     if let Some(Answer::Error { code, labels }) = special {
         return refusal(*code, "the script says so", labels);
     }
-    let collection = request.body.get_str(&request.name).unwrap_or_default();
-    let namespace = format!("{}.{collection}", request.database);
+    let namespace = namespace(request);
     let reply = match request.name.as_str() {
         "insert" | "update" | "find" | "aggregate" | "count" | "collStats" | "create" | "createIndexes" => {
             let documents = collections.entry(namespace.clone()).or_default();
@@ -62,6 +66,12 @@ fn on_documents(
         "collStats" => Ok(stats(documents, namespace)),
         _ => Ok(rawdoc! { "numIndexesBefore": 1, "numIndexesAfter": 2, "ok": 1.0 }),
     }
+}
+
+/// Whether this is the first kind of read that a check of the data sends: a range of keys.
+pub fn is_range_read(request: &Request) -> bool {
+    let filter = request.body.get_document("filter").and_then(|filter| filter.get_document("_id"));
+    request.name == "find" && filter.is_ok_and(|of_key| of_key.get("$gte").is_ok_and(|low| low.is_some()))
 }
 
 /// Commands that do not touch data.
@@ -137,7 +147,7 @@ fn update(
             let new = updated(&documents[key], part("u")?).map_err(|problem| (2, problem))?;
             matched += 1;
             modified += i32::from(new != documents[key]);
-            documents.insert(*key, new);
+            documents.insert(key.clone(), new);
         }
         Ok((matched, modified))
     })
@@ -185,6 +195,12 @@ fn find(documents: &Documents, namespace: &str, body: &RawDocument) -> Result<Ra
     let nothing = rawdoc! {};
     let part = |name| body.get_document(name).unwrap_or(&nothing);
     let mut keys = Filter::new(part("filter"))?.keys(documents);
+    if !(part("min").is_empty() && part("max").is_empty()) {
+        if part("hint").get_i32("_id").is_err() {
+            return Err("min and max need the hint { _id: 1 }".into());
+        }
+        between(&mut keys, part("min"), part("max"))?;
+    }
     if part("sort").get_i32("_id").is_ok_and(|direction| direction < 0) {
         keys.reverse();
     }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bson::raw::RawDocumentBuf;
 use mongosoak::clock::{Alarm, Clock, Moment};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::{Frame, ReadError, Request};
 
-use super::commands::{execute, is_data, is_hello};
+use super::commands::{execute, is_data, is_hello, is_range_read, namespace};
 use super::script::{Answer, Origin, Rule, Script};
 use super::store::{Collections, Documents};
 
@@ -31,12 +32,17 @@ pub struct FakeServer {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A change that nobody sent.
+type Tamper = Box<dyn FnOnce(&mut Documents) + Send>;
+
 /// What the connections and the test share.
 struct Shared {
     script: Script,
     clock: Clock,
     origin: OnceLock<Moment>,
     counts: Mutex<BTreeMap<String, u64>>,
+    last: Mutex<BTreeMap<String, RawDocumentBuf>>,
+    tamper: Mutex<Option<Tamper>>,
     collections: Mutex<Collections>,
     request_id: AtomicI32,
 }
@@ -52,6 +58,8 @@ impl FakeServer {
             clock: Clock::start(),
             origin: OnceLock::new(),
             counts: Mutex::default(),
+            last: Mutex::default(),
+            tamper: Mutex::default(),
             collections: Mutex::default(),
             request_id: AtomicI32::new(1),
         });
@@ -82,6 +90,17 @@ impl FakeServer {
     /// Number of commands of this name that have arrived, by the name that was sent.
     pub fn count(&self, command: &str) -> u64 {
         self.shared.counts.lock().unwrap().get(command).copied().unwrap_or_default()
+    }
+
+    /// The last command of this name, without documents that came in a section of their own.
+    pub fn last(&self, command: &str) -> Option<RawDocumentBuf> {
+        self.shared.last.lock().unwrap().get(command).cloned()
+    }
+
+    /// Changes a collection the moment before the first read of a range of keys: after the load, and
+    /// before the check of the data has seen anything.
+    pub fn before_the_check(&self, change: impl FnOnce(&mut Documents) + Send + 'static) {
+        *self.shared.tamper.lock().unwrap() = Some(Box::new(change));
     }
 
     /// Looks at, or changes behind the clients' backs, the documents of `database.collection`.
@@ -123,7 +142,7 @@ async fn serve_one(mut stream: TcpStream, shared: &Shared) -> Result<(), ReadErr
     while let Some(frame) = Frame::read(&mut stream).await? {
         let arrived = shared.clock.now();
         let request = Request::decode(&frame)?;
-        let number = shared.receive(&request.name, arrived);
+        let number = shared.receive(&request, arrived);
         if shared.swallows(&request.name, arrived) {
             continue;
         }
@@ -142,14 +161,24 @@ async fn serve_one(mut stream: TcpStream, shared: &Shared) -> Result<(), ReadErr
 
 impl Shared {
     /// Books the arrival of a command and says the how many-th of its name it is.
-    fn receive(&self, command: &str, arrived: Moment) -> u64 {
-        if self.script.origin == Origin::FirstDataCommand && is_data(command) {
+    fn receive(&self, request: &Request, arrived: Moment) -> u64 {
+        let command = request.name.as_str();
+        let number = {
+            let mut counts = self.counts.lock().unwrap();
+            let count = counts.entry(command.to_owned()).or_default();
+            *count += 1;
+            *count
+        };
+        self.last.lock().unwrap().insert(command.to_owned(), request.body.clone());
+        let is_origin = match self.script.origin {
+            Origin::FirstDataCommand => is_data(command),
+            Origin::Arrival(name, nth) => command == name && number == nth,
+            Origin::Call => false,
+        };
+        if is_origin {
             self.origin.get_or_init(|| arrived);
         }
-        let mut counts = self.counts.lock().unwrap();
-        let count = counts.entry(command.to_owned()).or_default();
-        *count += 1;
-        *count
+        number
     }
 
     fn swallows(&self, command: &str, arrived: Moment) -> bool {
@@ -180,7 +209,13 @@ impl Shared {
     }
 
     fn execute(&self, request: &Request, special: Option<&Answer>) -> Result<Option<Frame>, ReadError> {
-        let reply = execute(&mut self.collections.lock().unwrap(), request, special);
+        let mut collections = self.collections.lock().unwrap();
+        let tamper = is_range_read(request).then(|| self.tamper.lock().unwrap().take()).flatten();
+        if let Some(tamper) = tamper {
+            tamper(collections.entry(namespace(request)).or_default());
+        }
+        let reply = execute(&mut collections, request, special);
+        drop(collections);
         let request_id = self.request_id.fetch_add(1, Ordering::Relaxed);
         Ok(request.reply(&reply, request_id)?)
     }

@@ -6,5 +6,6 @@
 
 pub mod commands;
 pub mod fake_server;
+pub mod run;
 pub mod script;
 pub mod store;

@@ -26,6 +26,8 @@ pub enum Origin {
     /// Arrival of the first data command.
     #[default]
     FirstDataCommand,
+    /// Arrival of the n-th command of this name.
+    Arrival(&'static str, u64),
     /// The call of `arm`.
     Call,
 }

@@ -1,0 +1,8 @@
+//! The real binary against a server that does what a script says: what it reports must be what happened.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod freeze;
