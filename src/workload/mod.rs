@@ -27,6 +27,7 @@ use crate::scenario::{Dataset, OpKind, Workload};
 pub use pacer::PATIENCE;
 use pacer::Pacer;
 use stats::{Finished, Stats};
+pub use worker::CONNECTIONS_PER_WORKER;
 use worker::{Busy, Worker};
 
 /// The tester itself broke. Errors of the database never come here.
