@@ -274,14 +274,15 @@ fn timed_out(request: Request, deadline: Duration) -> Outcome {
     }
 }
 
-/// An operation is as good as its worst key: unknown before failed before ok.
+/// An operation is as good as its worst key: unknown before failed before ok. Of equals the first: the
+/// later keys of an ordered batch were not attempted because of it.
 fn worst(outcomes: Vec<Outcome>) -> Outcome {
     let rank = |o: &Outcome| match o {
         Outcome::Ok => 0,
         Outcome::Failed(_) => 1,
         Outcome::Unknown(_) => 2,
     };
-    outcomes.into_iter().max_by_key(rank).unwrap_or(Outcome::Ok)
+    outcomes.into_iter().rev().max_by_key(rank).unwrap_or(Outcome::Ok)
 }
 
 /// Counts a worker as alive for as long as it exists, panics included.
