@@ -92,11 +92,10 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     let mut end = start;
     if matches!(ended, Ended::Completed) {
         let planned_end = start + ctx.scenario.duration;
-        drive.ends_at(planned_end);
+        drive.measure(start, planned_end);
         tasks.last_second.send_replace(Some(last_second(epoch, planned_end)));
         ctx.events.send_at(start, Event::Phase { phase: Phase::Measure }).await;
         ctx.clock.sleep_until(start).await;
-        drive.forget_errors();
         usage_before = monitor::usage();
         start_nemesis(ctx, &parts, &mut tasks, start).await;
         ended = measured(ctx, &mut tasks, planned_end).await;
