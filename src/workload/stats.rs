@@ -141,6 +141,7 @@ struct Inner {
     pieces: BTreeMap<u64, PieceCell>,
     errors: BTreeMap<ErrorKey, ErrorCell>,
     taken: u64,
+    first: Option<u64>,
     last: Option<u64>,
 }
 
@@ -164,12 +165,19 @@ impl Stats {
         let piece = piece_of(op.intended.saturating_sub(self.epoch));
         let mut inner = self.lock();
         book_piece(inner.pieces.entry(piece).or_default(), op);
-        if let Some(Outcome::Failed(cause) | Outcome::Unknown(cause)) = op.outcome {
-            book_error(&mut inner.errors, cause, op.finished);
-        }
         // A cell that was taken already is never reopened: a straggler goes to the oldest open one.
         let second = since.as_secs().max(inner.taken).min(inner.last.unwrap_or(u64::MAX));
         book_cell(cell_mut(&mut inner.cells, second), op, since);
+        if let Some(Outcome::Failed(cause) | Outcome::Unknown(cause)) = op.outcome
+            && inner.first.is_some_and(|first| second >= first)
+        {
+            book_error(&mut inner.errors, cause, op.finished);
+        }
+    }
+
+    /// The measured phase begins with this second: errors count from it on.
+    pub fn open(&self, first: u64) {
+        self.lock().first = Some(first);
     }
 
     /// The measured phase ends with this second: what is still in flight is booked in it.
@@ -188,14 +196,9 @@ impl Stats {
         Taken { cell: cell.unwrap_or_else(|| Cell::new(second)), pieces }
     }
 
-    /// Errors so far, by class and code.
+    /// Errors of the measured phase so far, by class and code.
     pub fn errors(&self) -> BTreeMap<ErrorKey, ErrorCell> {
         self.lock().errors.clone()
-    }
-
-    /// Forgets the errors so far: the warm-up is not judged.
-    pub fn clear_errors(&self) {
-        self.lock().errors.clear();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -316,6 +319,7 @@ mod tests {
     #[test]
     fn two_workers_with_errors_are_added_up() {
         let stats = Stats::new(Duration::ZERO);
+        stats.open(0);
         let reset = Outcome::Unknown(Cause::new("network", "reset"));
         let refused = Outcome::Failed(Cause::new("not_primary", "no"));
         for outcome in [&reset, &refused, &reset] {
@@ -327,6 +331,18 @@ mod tests {
         let errors = stats.errors();
         assert_eq!(errors[&("network", None)].count, 2);
         assert_eq!(errors[&("not_primary", None)].count, 1);
+    }
+
+    #[test]
+    fn errors_count_from_the_very_start_of_the_measured_phase() {
+        let stats = Stats::new(Duration::ZERO);
+        let refused = Outcome::Failed(Cause::new("not_primary", "no"));
+        stats.record(&op(500, 1, Some(&refused)));
+        assert!(stats.errors().is_empty(), "the warm-up is not judged");
+        stats.open(1);
+        stats.record(&op(999, 0, Some(&refused)));
+        stats.record(&op(999, 1, Some(&refused)));
+        assert_eq!(stats.errors()[&("not_primary", None)].count, 1);
     }
 
     #[test]
@@ -366,6 +382,7 @@ mod tests {
     #[test]
     fn error_classes_are_bounded() {
         let stats = Stats::new(Duration::ZERO);
+        stats.open(0);
         for code in 0..500 {
             let cause = Cause { code: Some(code), ..Cause::new("command", "x") };
             stats.record(&op(0, 1, Some(&Outcome::Failed(cause))));
