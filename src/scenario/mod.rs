@@ -89,7 +89,7 @@ pub struct Managed {
     pub members: u8,
     /// Version prefix or path, as written; `None`: the first one found.
     pub mongod: Option<String>,
-    /// WiredTiger cache of each node in bytes (at least 256 MiB); `None`: 256 MiB.
+    /// WiredTiger cache of each node in bytes (at least 256 MiB).
     pub cache_bytes: u64,
     /// Replica set election timeout.
     pub election_timeout: Duration,
@@ -234,7 +234,8 @@ pub enum WriteConcern {
 }
 
 impl WriteConcern {
-    /// Whether the loss of such a write is a violation: a majority, or enough members to be one.
+    /// Whether the loss of such a write is a violation. A number never counts as a majority, also when it
+    /// is one.
     #[must_use]
     pub const fn is_majority(self) -> bool {
         matches!(self, Self::Majority)
