@@ -115,7 +115,7 @@ pub enum Event {
         /// What became of the acknowledged writes.
         ledger: Box<Ledger>,
     },
-    /// The tester's own use of the machine, at the end of the measured phase and of the run.
+    /// The tester's own use of the machine, at the end of the measured phase.
     TesterUsage {
         /// CPU seconds (user and system) of the measured phase.
         cpu_s: f64,

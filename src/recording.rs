@@ -149,7 +149,7 @@ pub struct Ledger {
     pub corrupt: u64,
     /// Documents that were never sent.
     pub alien: u64,
-    /// Reads during the run that returned something they must not.
+    /// Reads and updates during the run that found nothing under an acknowledged key.
     pub stale_reads: u64,
     /// Some of the findings, bounded.
     pub samples: Vec<Finding>,

@@ -254,7 +254,8 @@ pub enum OutageKind {
     Degraded,
 }
 
-/// How service came back. All but `censored_s` and `recovered_at_s` are seconds after the fault took effect.
+/// How service came back. Times are seconds after the fault took effect (`from_lift_s`: after the lifting);
+/// `hold_s` and `censored_after_s` are lengths.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     /// First failed, unknown or missed operation, after the injection; `None`: none (masked).

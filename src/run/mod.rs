@@ -384,7 +384,7 @@ async fn verify(ctx: &Context, client: &Client, documents: Documents, ledger: &L
     if ctx.stop.orderly.is_cancelled() { Err(Early::Interrupted) } else { Ok(()) }
 }
 
-/// Where `latest` of a scenario's runs leads, as the user may type it.
+/// A run directory as the user may type it.
 #[must_use]
 pub fn shown(dir: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();

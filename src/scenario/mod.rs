@@ -89,7 +89,7 @@ pub struct Managed {
     pub members: u8,
     /// Version prefix or path, as written; `None`: the first one found.
     pub mongod: Option<String>,
-    /// WiredTiger cache of each node in bytes (at least 256 MiB); `None`: 256 MiB.
+    /// WiredTiger cache of each node in bytes (at least 256 MiB).
     pub cache_bytes: u64,
     /// Replica set election timeout.
     pub election_timeout: Duration,
