@@ -154,6 +154,12 @@ impl Ledger {
         State::of_bits(block.words[word].load(Ordering::Relaxed) >> shift)
     }
 
+    /// The first acknowledged key from `key` on, if one comes within a block's length.
+    #[must_use]
+    pub fn next_acknowledged(&self, key: u64) -> Option<u64> {
+        (key..key + BLOCK_KEYS).find(|key| self.state(*key) == State::Acknowledged)
+    }
+
     /// Whether the loss of this key would be a violation. The load ends with a majority barrier.
     #[must_use]
     pub fn is_majority(&self, key: u64) -> bool {
@@ -249,6 +255,7 @@ mod tests {
         let states: Vec<_> = (first..first + 4).map(|k| ledger.state(k)).collect();
         assert_eq!(states, [State::Acknowledged, State::Refused, State::Unknown, State::NeverSent]);
         assert_eq!(ledger.state(9), State::Acknowledged);
+        assert_eq!((ledger.next_acknowledged(9), ledger.next_acknowledged(11)), (Some(9), None));
         assert_eq!(ledger.acknowledged(), 11);
         ledger.refuse(first);
         assert_eq!(ledger.state(first), State::Acknowledged, "an acknowledgement is never taken back");

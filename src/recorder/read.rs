@@ -93,6 +93,13 @@ pub fn directory(dir: &Path) -> Result<RunRecord, ReadError> {
         take(&mut record, line);
     }
     series::read(dir, &mut record)?;
+    if record.phase == Some(Phase::Measure) {
+        // Nobody could say when it ended: the tester was killed. What was measured until then counts.
+        let seconds = record.recording.workloads.iter().map(|w| w.seconds.len()).min();
+        #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
+        let known_s = seconds.unwrap_or_default() as f64;
+        record.recording.duration_s = known_s;
+    }
     record.latency = latency::read(dir, &mut record.recording)?;
     record.errors = optional_json(&dir.join("errors.json"))?.unwrap_or_default();
     Ok(record)

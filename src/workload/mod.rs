@@ -7,8 +7,8 @@ mod stats;
 mod store;
 mod worker;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
@@ -21,7 +21,7 @@ pub use store::{Request, Store};
 
 use crate::clock::{Clock, Moment};
 use crate::dataset::Documents;
-use crate::ledger::Ledger;
+use crate::ledger::{KeySource, Ledger};
 use crate::plan;
 use crate::scenario::{Dataset, OpKind, Workload};
 pub use pacer::PATIENCE;
@@ -55,6 +55,8 @@ pub struct Lane {
     store: Store,
     ledger: Arc<Ledger>,
     pacer: Option<Pacer>,
+    /// Of all workers together: with a block for each, most keys of a young collection would be holes.
+    keys: Mutex<KeySource>,
     stats: Stats,
     busy: Vec<Busy>,
     alive: AtomicU32,
@@ -75,6 +77,10 @@ impl Lane {
     /// A version that no other update of this lane writes (it wraps after 2^32 updates).
     fn next_version(&self) -> u32 {
         self.version.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    fn fresh_keys(&self, count: u64) -> u64 {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).take(&self.ledger, count)
     }
 
     fn abandoned(&self) -> u64 {
@@ -139,6 +145,7 @@ impl Drive {
                 store,
                 ledger: Arc::clone(input.ledger),
                 pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, rate)),
+                keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
                 stats: Stats::new(input.epoch),
                 busy: (0..workload.workers).map(|_| Busy::default()).collect(),
                 alive: AtomicU32::new(0),

@@ -17,7 +17,7 @@ use super::store::Request;
 use super::{Lane, WorkerError};
 use crate::clock::{Alarm, Clock, Moment};
 use crate::dataset::Chooser;
-use crate::ledger::{KeySource, State};
+use crate::ledger::State;
 use crate::outcome::{Cause, Outcome};
 use crate::scenario::OpKind;
 
@@ -68,7 +68,6 @@ pub struct Worker {
     clock: Clock,
     alarm: Alarm,
     rng: ChaCha8Rng,
-    keys: KeySource,
     chooser: Option<Chooser>,
     in_flight: JoinSet<()>,
     /// The same tasks, oldest first.
@@ -81,11 +80,10 @@ impl Worker {
     /// # Errors
     /// When the process has no descriptor left for its alarm.
     pub fn new(lane: Arc<Lane>, index: usize, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
-        let keys = KeySource::new(lane.workload.write_concern.is_majority());
         let rng = ChaCha8Rng::from_seed(seed);
         let alarm = Alarm::new(clock)?;
         let (in_flight, oldest) = (JoinSet::new(), VecDeque::new());
-        Ok(Self { lane, index, clock, alarm, rng, keys, chooser: None, in_flight, oldest })
+        Ok(Self { lane, index, clock, alarm, rng, chooser: None, in_flight, oldest })
     }
 
     /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
@@ -103,8 +101,7 @@ impl Worker {
                 Start::Over => break,
             };
             let Some(request) = self.next_request() else {
-                // Nothing was acknowledged yet that could be read.
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                self.nothing_to_read(intended).await;
                 continue;
             };
             self.perform(request, intended, worker_was_free).await?;
@@ -143,12 +140,21 @@ impl Worker {
         Ok(Start::At { intended, worker_was_free: true })
     }
 
+    /// Nothing was acknowledged yet that could be read. An arrival is then missed.
+    async fn nothing_to_read(&self, intended: Moment) {
+        if self.lane.pacer.is_some() {
+            self.lane.book_missed(intended, self.clock.now());
+        } else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     fn next_request(&mut self) -> Option<Request> {
         let lane = Arc::clone(&self.lane);
         match lane.pick_kind(self.rng.random::<f64>()) {
             OpKind::Insert => {
                 let count = u64::from(lane.workload.batch);
-                Some(Request::Insert { first: self.keys.take(&lane.ledger, count), count })
+                Some(Request::Insert { first: lane.fresh_keys(count), count })
             }
             OpKind::Read => Some(Request::Read { key: self.acknowledged_key()? }),
             OpKind::Update => {
@@ -168,9 +174,15 @@ impl Worker {
             self.chooser = Chooser::new(self.lane.workload.distribution, keys).ok();
         }
         let chooser = self.chooser.as_ref()?;
-        (0..KEY_TRIES)
-            .map(|_| chooser.choose(&mut self.rng))
-            .find(|k| ledger.state(*k) == State::Acknowledged)
+        let mut key = chooser.choose(&mut self.rng);
+        for _ in 0..KEY_TRIES {
+            if ledger.state(key) == State::Acknowledged {
+                return Some(key);
+            }
+            key = chooser.choose(&mut self.rng);
+        }
+        // Another workload's block has hardly begun: its keys are mostly holes.
+        ledger.next_acknowledged(key)
     }
 
     /// Sends one operation in a task of its own and waits for it until the deadline. The driver's

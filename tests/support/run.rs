@@ -14,6 +14,8 @@ use tokio::process::{Child, Command};
 
 /// Longer than any test run; a run that hangs fails its test instead of the whole program.
 const LONGEST: Duration = Duration::from_secs(150);
+/// In the place of an exit code, for a process that a signal ended.
+const KILLED: i32 = -1;
 const POLL: Duration = Duration::from_millis(20);
 /// Reasons that speak of the machine, not of the tool or its server: other programs took the processors.
 const STARVED: [&str; 2] = ["the load generator was saturated", "the tester itself stood still"];
@@ -35,13 +37,19 @@ impl Run {
 
     /// Another command on this scenario.
     pub fn command(name: &str, scenario: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("scenario.toml");
+        let mut run = Self::bare(&[name]);
+        let file = run.folder.path().join("scenario.toml");
         std::fs::write(&file, scenario).unwrap();
+        run.command.arg(file);
+        run
+    }
+
+    /// Any call.
+    pub fn bare(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mongosoak"));
-        command.arg(name).arg(file).env_remove("MONGOSOAK_URI").env_remove("MONGOSOAK_LOG");
+        command.args(arguments).env_remove("MONGOSOAK_URI").env_remove("MONGOSOAK_LOG");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        Self { folder, command }
+        Self { folder: tempfile::tempdir().unwrap(), command }
     }
 
     /// The run directory to be.
@@ -100,7 +108,7 @@ impl Running {
         let output = tokio::time::timeout(LONGEST, self.child.wait_with_output()).await;
         let output = output.expect("the run ends in time").unwrap();
         Ended {
-            code: output.status.code().expect("it ended by itself"),
+            code: output.status.code().unwrap_or(KILLED),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
             folder: self.folder,

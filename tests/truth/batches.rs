@@ -134,3 +134,23 @@ async fn the_load_gets_over_lost_replies_and_refusals() {
     assert_eq!(books(&report), [9_500 + ok, 9_500 + ok, 0, 0, 0, 0]);
     assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
 }
+
+/// An update that nobody knows of may have changed the document or not: either version is right.
+#[tokio::test]
+async fn an_update_of_unknown_outcome_is_no_corruption() {
+    let cut = Rule { command: "update", when: When::Every(5), answer: Answer::CutReply };
+    let service_time = Duration::from_millis(5);
+    let server = FakeServer::start(Script { service_time, rules: vec![cut], ..Script::default() });
+    let scenario = inserts(1).replace("documents = 0", "documents = 20");
+    let scenario = scenario.replace("{ insert = { batch = 1 } }", "{ mix = { read = 1, update = 1 } }");
+    let ended = Run::new(&scenario.replace("2s", "4s"), &server.uri()).finish().await;
+    let report = ended.report();
+    let [ok, failed, unknown, _] = counts(&report);
+    // The barriers of the load and of the check are updates, too.
+    assert!(unknown >= 1 && unknown + 1 >= (server.count("update") - 2) / 5, "{report}");
+    assert!(failed == 0 && ok > 20, "{report}");
+    assert_eq!(only_error(&report), ("network", None, unknown));
+    assert_eq!(books(&report), [20, 20, 0, 0, 0, 0]);
+    assert_eq!(number(&report["ledger"]["corrupt"]) + number(&report["ledger"]["stale_reads"]), 0);
+    assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
+}

@@ -6,5 +6,10 @@
 mod support;
 
 mod batches;
+mod defects;
+mod determinism;
+mod errors;
+mod exit_codes;
 mod freeze;
+mod secrets;
 mod silence;

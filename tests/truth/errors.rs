@@ -1,0 +1,78 @@
+//! A server that refuses a part of the writes: each is counted as what it is, and no worker dies of it.
+
+use crate::support::fake_server::FakeServer;
+use crate::support::run::{Run, number};
+use crate::support::script::{Answer, Rule, Script, When};
+use std::time::Duration;
+
+const WRITERS: &str = r#"
+name = "errors"
+seed = 1
+duration = "6s"
+warmup = "0s"
+[dataset]
+documents = 0
+[[workload]]
+name = "writers"
+workers = 4
+op = "insert"
+"#;
+
+#[tokio::test]
+async fn every_third_insert_finds_no_primary() {
+    let refused = Answer::Error { code: 10107, labels: vec!["RetryableWriteError"] };
+    let rules = vec![Rule::insert(When::Every(3), refused)];
+    let server = FakeServer::start(Script { rules, ..Script::default() });
+    let scenario = format!("{WRITERS}[limits]\nerror_share = {{ writers = 0.5 }}\n");
+    let ended = Run::new(&scenario, &server.uri()).finish().await;
+    let report = ended.report();
+    let (work, books) = (&report["workloads"][0], &report["ledger"]);
+    let [ok, failed, unknown, missed] = ["ok", "failed", "unknown", "missed"].map(|name| number(&work[name]));
+    assert_eq!((unknown, missed), (0, 0), "{work}");
+    assert!(failed >= 5, "{work}");
+    assert_eq!(
+        (ok + failed, failed),
+        (server.count("insert"), server.count("insert") / 3),
+        "{work} {books} {}",
+        std::fs::read_to_string(ended.out().join("timeline.csv")).unwrap()
+    );
+    let errors = work["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 1, "one kind of error is one line: {errors:?}");
+    assert_eq!((errors[0]["class"].as_str(), errors[0]["code"].as_i64()), (Some("not_primary"), Some(10107)));
+    assert_eq!(number(&errors[0]["count"]), failed);
+    assert!(ended.rows("timeline.csv").iter().all(|row| row.count("workers_alive") == 4));
+    assert_eq!([number(&books["acknowledged"]), number(&books["present"])], [ok, ok], "{books}");
+    assert_eq!(number(&books["refused_present"]), 0);
+    // A third is less than the half that is allowed, so it passes.
+    assert_eq!(report["limits"][0]["ok"], true, "{}", report["limits"]);
+    assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
+}
+
+/// Nothing ever succeeds: that is no pass, although nothing is lost and no limit was set.
+#[tokio::test]
+async fn a_run_without_a_single_success_is_inconclusive() {
+    let refused = Answer::Error { code: 13, labels: vec![] };
+    let rules = vec![Rule::insert(When::Every(1), refused)];
+    let service_time = Duration::from_millis(20);
+    let server = FakeServer::start(Script { service_time, rules, ..Script::default() });
+    let ended = Run::new(&WRITERS.replace("6s", "2s"), &server.uri()).finish().await;
+    assert_eq!(ended.code, 4, "{}", ended.printed());
+    let reason = "workload writers: nothing was measured";
+    assert!(ended.reasons().iter().any(|text| text.starts_with(reason)), "{}", ended.printed());
+}
+
+/// Reads and inserts of an empty collection: at first there is nothing to read. What was intended is
+/// sent or missed, and never just gone.
+#[tokio::test]
+async fn reads_of_a_collection_that_is_still_empty_do_not_vanish() {
+    let service_time = Duration::from_millis(5);
+    let server = FakeServer::start(Script { service_time, ..Script::default() });
+    let scenario =
+        WRITERS.replace("op = \"insert\"", "op = { mix = { insert = 1, read = 1 } }\nrate = \"100/s\"");
+    let ended = Run::new(&scenario, &server.uri()).finish().await;
+    let work = &ended.report()["workloads"][0];
+    let [ok, failed, unknown, missed] = ["ok", "failed", "unknown", "missed"].map(|name| number(&work[name]));
+    assert_eq!(ok + failed + unknown + missed, 600, "{work}");
+    assert!(missed < 50 || ended.starved(), "{work}");
+    assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
+}
