@@ -12,6 +12,8 @@ use crate::scenario::Workload;
 
 /// The first answer of a deployment may take this long.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
+/// A healthy deployment ends our sessions in milliseconds.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// A client whose pool is never the bottleneck: every worker may have an operation that outlived its
 /// deadline beside the one it waits for.
@@ -36,6 +38,12 @@ pub async fn connect(uri: &str, workloads: &[Workload]) -> Result<Client, String
         Ok(_) => Err("the first ping panicked".into()),
         Err(_) => Err(format!("no answer to ping within {} s", FIRST_ANSWER.as_secs())),
     }
+}
+
+/// Gives up what is under way and closes the connections. The driver says goodbye to the servers and waits
+/// for their answers; a frozen one has none.
+pub async fn shut_down(client: Client) {
+    let _rude = tokio::time::timeout(GOODBYE, client.shutdown().immediate(true)).await;
 }
 
 /// What the deployment says of itself, for the manifest.
