@@ -19,7 +19,7 @@ use super::process::{Lifetime, Process, Reaper};
 use crate::clock::Clock;
 
 /// mongod's exit code when it cannot listen.
-const EXIT_ADDRESS_IN_USE: i32 = 48;
+pub const EXIT_ADDRESS_IN_USE: i32 = 48;
 /// Below the range from which the system takes the ports of outgoing connections.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 const PORT_TRIES: u32 = 200;
