@@ -20,8 +20,14 @@ pub struct Arguments {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 pass, 1 a limit was broken, 2 bad command line or scenario, 3 acknowledged data lost or wrong,
-4 inconclusive, 5 the tester or its infrastructure broke, 130 interrupted.
+Exit codes:
+  0    pass
+  1    fail: a limit was broken
+  2    bad command line or scenario; nothing was touched
+  3    violation: acknowledged data lost, corrupt or invented
+  4    inconclusive: the evidence does not carry a verdict
+  5    error: the tester or its infrastructure broke
+  130  interrupted
 
 Example: mongosoak run scenarios/quick.toml";
 

@@ -246,8 +246,7 @@ impl<'a> Scan<'a> {
             }
             _ => {
                 part.alien += 1;
-                let id = raw.get("_id").ok().flatten().map_or_else(|| "none".into(), |id| format!("{id:?}"));
-                sample(part, "alien", id, "not a document of this run");
+                sample(part, "alien", shown_id(raw), "not a document of this run");
             }
         }
     }
@@ -272,6 +271,12 @@ impl<'a> Scan<'a> {
 async fn out_of_patience(stop: &CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(STOP_PATIENCE).await;
+}
+
+/// The `_id` as one would type it into a shell: `-5`, `"text"`, `{"$oid":"..."}`.
+fn shown_id(raw: &bson::RawDocument) -> String {
+    let id = raw.get("_id").ok().flatten().and_then(|id| bson::Bson::try_from(id).ok());
+    id.map_or_else(|| "none".into(), |id| id.into_relaxed_extjson().to_string())
 }
 
 fn sample(part: &mut Books, kind: &str, key: String, detail: &str) {

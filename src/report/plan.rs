@@ -31,11 +31,9 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
     for w in &scenario.workloads {
         let rate = w.rate_ops_s.map_or("as fast as answers come".into(), |r| format!("{r} operations/s"));
         let (name, workers, mix) = (&w.name, w.workers, mix_in_words(&w.mix));
-        line(
-            &mut text,
-            "workload",
-            &format!("{name}: {mix}, {workers} workers, {rate}, w: {}", w.write_concern),
-        );
+        let writes = w.mix.iter().any(|(kind, _)| kind.is_write());
+        let concern = if writes { format!(", w: {}", w.write_concern) } else { String::new() };
+        line(&mut text, "workload", &format!("{name}: {mix}, {workers} workers, {rate}{concern}"));
     }
     for fault in &plan.faults {
         let parameters = parameters(fault);

@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 
 use crate::outcome;
 use crate::scenario::Workload;
+use crate::workload::CONNECTIONS_PER_WORKER;
 
 /// The first answer of a deployment may take this long.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
 /// A healthy deployment ends our sessions in milliseconds.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// A client whose pool is never the bottleneck: every worker may have an operation that outlived its
-/// deadline beside the one it waits for.
+/// A client whose pool is never the bottleneck: a worker may leave many operations behind that outlived
+/// their deadline, each with its connection. The driver opens only what is needed at a time.
 ///
 /// # Errors
 /// For people, without secrets: the URI is not understood, or nobody answers.
@@ -27,7 +28,7 @@ pub async fn connect(uri: &str, workloads: &[Workload]) -> Result<Client, String
         parsed.map_err(|e| hide(format!("the URI is not understood: {}", outcome::text(&e))))?;
     let workers: u32 = workloads.iter().map(|w| w.workers).sum();
     options.app_name = Some("mongosoak".into());
-    options.max_pool_size = Some((workers * 2).max(10));
+    options.max_pool_size = Some(workers.saturating_mul(CONNECTIONS_PER_WORKER).max(10));
     let client = Client::with_options(options).map_err(|e| hide(outcome::text(&e)))?;
     let database = client.database("admin");
     let mut task = tokio::task::JoinSet::new();

@@ -88,11 +88,10 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
         return finish(ctx, &drive, tasks, epoch..now, Ended::Interrupted).await;
     };
     let planned_end = start + ctx.scenario.duration;
-    drive.ends_at(planned_end);
+    drive.measure(start, planned_end);
     tasks.last_second.send_replace(Some(last_second(epoch, planned_end)));
     ctx.events.send_at(start, Event::Phase { phase: Phase::Measure }).await;
     ctx.clock.sleep_until(start).await;
-    drive.forget_errors();
     let usage_before = monitor::usage();
     start_nemesis(ctx, &parts, &mut tasks, start).await;
     let ended = measured(ctx, &mut tasks, planned_end).await;

@@ -27,6 +27,7 @@ use crate::scenario::{Dataset, OpKind, Workload};
 pub use pacer::PATIENCE;
 use pacer::Pacer;
 use stats::{Finished, Stats};
+pub use worker::CONNECTIONS_PER_WORKER;
 use worker::{Busy, Worker};
 
 /// The tester itself broke. Errors of the database never come here.
@@ -172,9 +173,17 @@ impl Drive {
         Ok(())
     }
 
-    /// When the measured phase will end. Everybody must know it beforehand: whoever ends it comes a little
-    /// late, and by then the workers would have sent, and the sampler taken, what belongs to no phase.
-    pub fn ends_at(&self, end: Moment) {
+    /// When the measured phase begins and will end. Everybody must know it beforehand: whoever begins or
+    /// ends it comes a little late, and by then operations would be in the wrong phase.
+    pub fn measure(&self, start: Moment, end: Moment) {
+        let first = start.saturating_sub(self.epoch).as_secs();
+        for lane in &self.lanes {
+            lane.stats.open(first);
+        }
+        self.ends_at(end);
+    }
+
+    fn ends_at(&self, end: Moment) {
         let last = end.saturating_sub(self.epoch).as_nanos().saturating_sub(1) / 1_000_000_000;
         for lane in &self.lanes {
             lane.end.store(u64::try_from(end.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -192,13 +201,6 @@ impl Drive {
             for intended in lane.pacer.iter().flat_map(|pacer| pacer.take_overdue(end)) {
                 lane.book_missed(intended, end);
             }
-        }
-    }
-
-    /// The warm-up is over: its errors are not judged.
-    pub fn forget_errors(&self) {
-        for lane in &self.lanes {
-            lane.stats.clear_errors();
         }
     }
 

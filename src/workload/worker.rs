@@ -1,5 +1,6 @@
 //! One worker: takes arrivals, sends operations, keeps to the deadline. It never dies of an error.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::pacer::Arrival;
@@ -21,8 +22,13 @@ use crate::outcome::{Cause, Outcome};
 use crate::scenario::OpKind;
 
 /// Operations of one worker that outlived their deadline and are not resolved. Each is a task of some
-/// 10 kB; a worker that has this many waits for one to end.
-const MAX_ABANDONED: usize = 256;
+/// 10 kB and a connection. Of more than this many the oldest is dropped: it stays unknown, and the driver
+/// closes a connection that waits for an answer. Nothing else would ever end it on a connection that
+/// stays silent for good, and the worker must go on.
+const MAX_ABANDONED: u32 = 64;
+/// Connections that one worker may need at the same time: with fewer, its operations would wait for those
+/// that it gave up, and that would look like a slow server.
+pub const CONNECTIONS_PER_WORKER: u32 = MAX_ABANDONED + 1;
 /// How long a worker waits for abandoned operations at the end.
 const GRACE: Duration = Duration::from_secs(2);
 /// Other keys that are tried when the chosen one is not acknowledged.
@@ -65,6 +71,8 @@ pub struct Worker {
     keys: KeySource,
     chooser: Option<Chooser>,
     in_flight: JoinSet<()>,
+    /// The same tasks, oldest first.
+    oldest: VecDeque<AbortHandle>,
 }
 
 impl Worker {
@@ -76,7 +84,8 @@ impl Worker {
         let keys = KeySource::new(lane.workload.write_concern.is_majority());
         let rng = ChaCha8Rng::from_seed(seed);
         let alarm = Alarm::new(clock)?;
-        Ok(Self { lane, index, clock, alarm, rng, keys, chooser: None, in_flight: JoinSet::new() })
+        let (in_flight, oldest) = (JoinSet::new(), VecDeque::new());
+        Ok(Self { lane, index, clock, alarm, rng, keys, chooser: None, in_flight, oldest })
     }
 
     /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
@@ -87,7 +96,7 @@ impl Worker {
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), WorkerError> {
         let _alive = Alive::new(Arc::clone(&self.lane));
         loop {
-            self.reap(&stop).await?;
+            self.reap().await?;
             let (intended, worker_was_free) = match self.next_start(&stop).await? {
                 Start::At { intended, worker_was_free } => (intended, worker_was_free),
                 Start::Missed => continue,
@@ -165,19 +174,20 @@ impl Worker {
     }
 
     /// Sends one operation in a task of its own and waits for it until the deadline. The driver's
-    /// future is never dropped: past the deadline it goes on, and its late result is booked.
+    /// future is not dropped then: it goes on, and its late result is booked.
     async fn perform(&mut self, request: Request, intended: Moment, free: bool) -> Result<(), WorkerError> {
         let (answer, mut receiver) = oneshot::channel();
         let sent = self.clock.now();
         self.busy().set(Some(sent));
         let lane = Arc::clone(&self.lane);
-        self.in_flight.spawn(async move {
+        let task = self.in_flight.spawn(async move {
             let outcomes = lane.store.execute(request).await;
             if let Err(late) = answer.send(outcomes) {
                 lane.store.book(request, &late);
                 lane.abandoned.fetch_sub(1, Ordering::Relaxed);
             }
         });
+        self.oldest.push_back(task);
         let deadline = self.lane.workload.deadline;
         let outcomes = match tokio::time::timeout(deadline, &mut receiver).await {
             Ok(Ok(outcomes)) => outcomes,
@@ -205,18 +215,32 @@ impl Worker {
         Ok(())
     }
 
-    /// Clears the tasks that ended; waits when too many did not.
-    async fn reap(&mut self, stop: &CancellationToken) -> Result<(), WorkerError> {
+    /// Clears the tasks that ended, and drops the oldest when too many did not.
+    async fn reap(&mut self) -> Result<(), WorkerError> {
         while let Some(ended) = self.in_flight.try_join_next() {
-            ended.map_err(WorkerError::Panicked)?;
+            self.ended(ended)?;
         }
-        while self.in_flight.len() >= MAX_ABANDONED && !stop.is_cancelled() {
-            tokio::select! {
-                ended = self.in_flight.join_next() => { ended.transpose().map_err(WorkerError::Panicked)?; }
-                () = stop.cancelled() => {}
+        self.oldest.retain(|task| !task.is_finished());
+        while self.in_flight.len() > MAX_ABANDONED as usize {
+            if let Some(task) = self.oldest.pop_front() {
+                tracing::warn!("an operation was dropped: too many of this worker got no answer");
+                task.abort();
+            }
+            if let Some(ended) = self.in_flight.join_next().await {
+                self.ended(ended)?;
             }
         }
         Ok(())
+    }
+
+    fn ended(&self, ended: Result<(), JoinError>) -> Result<(), WorkerError> {
+        match ended {
+            Err(error) if error.is_cancelled() => {
+                self.lane.abandoned.fetch_sub(1, Ordering::Relaxed);
+                Ok(())
+            }
+            ended => ended.map_err(WorkerError::Panicked),
+        }
     }
 
     async fn broken(&mut self) -> WorkerError {
@@ -250,14 +274,15 @@ fn timed_out(request: Request, deadline: Duration) -> Outcome {
     }
 }
 
-/// An operation is as good as its worst key: unknown before failed before ok.
+/// An operation is as good as its worst key: unknown before failed before ok. Of equals the first: the
+/// later keys of an ordered batch were not attempted because of it.
 fn worst(outcomes: Vec<Outcome>) -> Outcome {
     let rank = |o: &Outcome| match o {
         Outcome::Ok => 0,
         Outcome::Failed(_) => 1,
         Outcome::Unknown(_) => 2,
     };
-    outcomes.into_iter().max_by_key(rank).unwrap_or(Outcome::Ok)
+    outcomes.into_iter().rev().max_by_key(rank).unwrap_or(Outcome::Ok)
 }
 
 /// Counts a worker as alive for as long as it exists, panics included.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,6 +45,7 @@ struct Shared {
     tamper: Mutex<Option<Tamper>>,
     collections: Mutex<Collections>,
     request_id: AtomicI32,
+    most_connections: AtomicUsize,
 }
 
 impl FakeServer {
@@ -62,6 +63,7 @@ impl FakeServer {
             tamper: Mutex::default(),
             collections: Mutex::default(),
             request_id: AtomicI32::new(1),
+            most_connections: AtomicUsize::new(0),
         });
         let stop = CancellationToken::new();
         let (server, stopped) = (shared.clone(), stop.clone());
@@ -90,6 +92,11 @@ impl FakeServer {
     /// Number of commands of this name that have arrived, by the name that was sent.
     pub fn count(&self, command: &str) -> u64 {
         self.shared.counts.lock().unwrap().get(command).copied().unwrap_or_default()
+    }
+
+    /// The most connections that were open at the same time, those of monitors included.
+    pub fn most_connections(&self) -> usize {
+        self.shared.most_connections.load(Ordering::Relaxed)
     }
 
     /// The last command of this name, without documents that came in a section of their own.
@@ -122,6 +129,7 @@ impl Drop for FakeServer {
 async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
     let listener = TcpListener::from_std(listener).unwrap();
     let mut connections = JoinSet::new();
+    let most = &shared.most_connections;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -130,6 +138,7 @@ async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>, stop: Cance
                 let stream = accepted.unwrap().0;
                 // That a client goes away is no failure; what is no request shows in the test.
                 connections.spawn(async move { drop(serve_one(stream, &shared).await) });
+                most.fetch_max(connections.len(), Ordering::Relaxed);
             }
             Some(ended) = connections.join_next() => ended.unwrap(),
         }
@@ -146,9 +155,13 @@ async fn serve_one(mut stream: TcpStream, shared: &Shared) -> Result<(), ReadErr
         if shared.swallows(&request.name, arrived) {
             continue;
         }
-        let service_time = if is_data(&request.name) { shared.script.service_time } else { Duration::ZERO };
-        shared.wait_for_turn(&alarm, arrived + service_time).await?;
         let special = shared.special(&request.name, number);
+        let service_time = match special {
+            Some(Answer::Late(delay)) => shared.script.service_time + *delay,
+            _ if is_data(&request.name) => shared.script.service_time,
+            _ => Duration::ZERO,
+        };
+        shared.wait_for_turn(&alarm, arrived + service_time).await?;
         let Some(reply) = shared.execute(&request, special)? else { continue };
         if matches!(special, Some(Answer::CutReply)) {
             stream.write_all(&reply.bytes()[..reply.bytes().len() / 2]).await?;

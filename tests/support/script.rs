@@ -80,6 +80,8 @@ pub enum Answer {
     WriteErrors { indexes: Vec<usize>, code: i32 },
     /// Takes effect; the first half of the reply is sent, then the connection is closed.
     CutReply,
+    /// Takes effect and is answered this much later.
+    Late(Duration),
 }
 
 /// Name of an error code, as in `error_codes.yml` of the server.

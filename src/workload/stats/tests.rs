@@ -1,0 +1,104 @@
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn op(intended_ms: u32, took_ms: u32, outcome: Option<&Outcome>) -> Finished<'_> {
+    let intended = intended_ms * MS;
+    let sent = outcome.map(|_| intended);
+    Finished { intended, sent, finished: intended + took_ms * MS, worker_was_free: true, outcome }
+}
+
+#[test]
+fn a_second_without_operations_is_an_empty_cell_and_nothing_is_carried_over() {
+    let stats = Stats::new(Duration::ZERO);
+    stats.record(&op(100, 5, Some(&Outcome::Ok)));
+    assert_eq!(stats.take().cell.ok, 1);
+    let quiet = stats.take();
+    assert_eq!((quiet.cell.second, quiet.cell.ok, quiet.cell.response.len()), (1, 0, 0));
+    assert!(quiet.pieces.is_empty());
+}
+
+#[test]
+fn two_workers_with_errors_are_added_up() {
+    let stats = Stats::new(Duration::ZERO);
+    stats.open(0);
+    let reset = Outcome::Unknown(Cause::new("network", "reset"));
+    let refused = Outcome::Failed(Cause::new("not_primary", "no"));
+    for outcome in [&reset, &refused, &reset] {
+        stats.record(&op(10, 1, Some(outcome)));
+    }
+    let taken = stats.take();
+    assert_eq!((taken.cell.unknown, taken.cell.failed), (2, 1));
+    assert_eq!(taken.pieces[&0], PieceCell { scheduled: 3, ok_within: [0; 6], not_ok: 3 });
+    let errors = stats.errors();
+    assert_eq!(errors[&("network", None)].count, 2);
+    assert_eq!(errors[&("not_primary", None)].count, 1);
+}
+
+#[test]
+fn errors_count_from_the_very_start_of_the_measured_phase() {
+    let stats = Stats::new(Duration::ZERO);
+    let refused = Outcome::Failed(Cause::new("not_primary", "no"));
+    stats.record(&op(500, 1, Some(&refused)));
+    assert!(stats.errors().is_empty(), "the warm-up is not judged");
+    stats.open(1);
+    stats.record(&op(999, 0, Some(&refused)));
+    stats.record(&op(999, 1, Some(&refused)));
+    assert_eq!(stats.errors()[&("not_primary", None)].count, 1);
+}
+
+#[test]
+fn an_operation_of_two_hours_and_one_of_nothing_are_kept() {
+    let stats = Stats::new(Duration::ZERO);
+    stats.record(&op(0, 0, Some(&Outcome::Ok)));
+    let first = stats.take().cell;
+    assert_eq!(first.response.min(), 1);
+    stats.close(1);
+    stats.record(&op(0, 2 * 3_600_000, Some(&Outcome::Ok)));
+    let last = stats.take().cell;
+    assert_eq!(last.max_us, 7_200_000_000, "the true maximum");
+    assert!(last.response.max() <= HIGHEST_US * 1001 / 1000);
+}
+
+#[test]
+fn a_late_answer_counts_where_it_was_intended_and_where_it_finished() {
+    let stats = Stats::new(Duration::ZERO);
+    stats.record(&op(950, 1_500, Some(&Outcome::Ok)));
+    let first = stats.take();
+    assert_eq!(first.cell.ok, 0);
+    assert_eq!(first.pieces[&9].ok_within, [0, 1, 1, 1, 1, 1]);
+    stats.take();
+    assert_eq!(stats.take().cell.ok, 1);
+}
+
+#[test]
+fn a_missed_arrival_keeps_its_wait() {
+    let stats = Stats::new(Duration::ZERO);
+    stats.record(&op(0, 900, None));
+    let taken = stats.take();
+    assert_eq!((taken.cell.missed, taken.cell.unanswered.len()), (1, 1));
+    assert_eq!(taken.pieces[&0].scheduled, 1);
+    assert!(taken.cell.successes().next().is_none());
+}
+
+#[test]
+fn error_classes_are_bounded() {
+    let stats = Stats::new(Duration::ZERO);
+    stats.open(0);
+    for code in 0..500 {
+        let cause = Cause { code: Some(code), ..Cause::new("command", "x") };
+        stats.record(&op(0, 1, Some(&Outcome::Failed(cause))));
+    }
+    let errors = stats.errors();
+    assert_eq!(errors.len(), MAX_ERROR_CLASSES + 1);
+    assert_eq!(errors.values().map(|e| e.count).sum::<u64>(), 500);
+}
+
+#[test]
+fn a_straggler_is_booked_in_the_oldest_open_second() {
+    let stats = Stats::new(Duration::ZERO);
+    stats.take();
+    stats.record(&op(100, 5, Some(&Outcome::Ok)));
+    let next = stats.take().cell;
+    assert_eq!((next.second, next.ok), (1, 1));
+}
