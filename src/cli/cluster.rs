@@ -70,7 +70,10 @@ pub async fn run(command: ClusterCommand) -> Outcome {
         ClusterCommand::Status(arguments) => status(&arguments),
         ClusterCommand::List => list(),
     };
-    result.unwrap_or_else(|error| complain(error, Outcome::Error))
+    result.unwrap_or_else(|error| {
+        let stopped = matches!(error, ClusterError::Stopped);
+        complain(error, if stopped { Outcome::Interrupted } else { Outcome::Error })
+    })
 }
 
 fn folder(name: &str, dir: Option<&Path>) -> Result<PathBuf, ClusterError> {
@@ -100,6 +103,9 @@ async fn start(arguments: &StartArguments) -> Result<Outcome, ClusterError> {
         Ok(found) => found,
         Err(error) => return Ok(complain(error, Outcome::Error)),
     };
+    if let Err(error) = playground::claim(&dir) {
+        return Ok(complain(error, Outcome::Usage));
+    }
     let topology = if arguments.members == 0 { Topology::Standalone } else { Topology::ReplicaSet };
     let settings = Managed {
         topology,
@@ -133,7 +139,7 @@ async fn launch(start: &Start<'_>) -> Result<Playground, ClusterError> {
     let started = ManagedCluster::start(start, &events, &stop.orderly).await;
     let saved = started.and_then(|cluster| playground::save(&start.dir, &cluster, start.binary));
     if saved.is_err() {
-        // What was started is stopped by now; an empty shell of a folder would only be in the way.
+        // What was started is stopped by now, and everything in the folder came with it.
         let _logs_are_gone = std::fs::remove_dir_all(&start.dir);
     }
     saved

@@ -58,7 +58,9 @@ pub struct NotFound {
 }
 
 /// Finds a mongod. `choice` (from `--mongod` or the scenario) is a path when it holds a `/`, else a
-/// version prefix; `None` takes the first one of: `MONGOSOAK_MONGOD`, PATH, the newest of the cache.
+/// version prefix, looked for in `MONGOSOAK_MONGOD`, PATH and the cache. `None` takes what
+/// `MONGOSOAK_MONGOD` names, and nothing else when that is set; else the first of PATH, or the newest of
+/// the cache.
 ///
 /// # Errors
 /// Lists every place that was looked at, and what was wrong with it.
@@ -88,6 +90,10 @@ fn candidates(choice: Option<&str>) -> Vec<(&'static str, PathBuf)> {
     let mut all = Vec::new();
     if let Some(path) = std::env::var_os(ENV).filter(|p| !p.is_empty()) {
         all.push((ENV, PathBuf::from(path)));
+        if choice.is_none() {
+            // Who names a server does not want to measure another one by mistake.
+            return all;
+        }
     }
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&on_path).map(|dir| dir.join("mongod")).filter(|p| p.exists());

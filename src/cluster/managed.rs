@@ -14,7 +14,7 @@ use wire::CommandError;
 
 use super::ClusterError;
 use super::binary::Binary;
-use super::node::{Node, Settings};
+use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
 use super::process::Lifetime;
 use super::replica_set::{self, SET_NAME};
 use crate::event::{Event, Events};
@@ -124,7 +124,8 @@ impl ManagedCluster {
         while reapers.try_join_next().is_some() {}
         reapers.spawn(async move {
             let Exit { code, signal } = reaper.run().await;
-            let expected = node.take_end_expected();
+            // A port that somebody else took is no fault of the server; whoever started it tries again.
+            let expected = node.take_end_expected() || code == Some(EXIT_ADDRESS_IN_USE);
             events.send(Event::NodeExited { node: node.name().into(), code, signal, expected }).await;
         });
         Ok(pid)

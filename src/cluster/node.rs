@@ -1,5 +1,7 @@
 //! One node of a managed cluster: the same name, port and folder over all its restarts.
 
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +19,7 @@ use super::process::{Lifetime, Process, Reaper};
 use crate::clock::Clock;
 
 /// mongod's exit code when it cannot listen.
-const EXIT_ADDRESS_IN_USE: i32 = 48;
+pub const EXIT_ADDRESS_IN_USE: i32 = 48;
 /// Below the range from which the system takes the ports of outgoing connections.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 const PORT_TRIES: u32 = 200;
@@ -52,6 +54,8 @@ pub struct Node {
     settings: Settings,
     port: Mutex<u16>,
     process: Mutex<Option<Arc<Process>>>,
+    /// Length of its log and of its output when the process was started: what is before tells of others.
+    written_before: Mutex<[u64; 2]>,
     /// Set before we cause an end, so that any other end is a finding.
     end_expected: Mutex<bool>,
     /// Kept open: a new connection for every question would fill the server's log.
@@ -72,6 +76,7 @@ impl Node {
             settings,
             port,
             process: Mutex::new(None),
+            written_before: Mutex::default(),
             end_expected: Mutex::new(false),
             connection: tokio::sync::Mutex::new(None),
             clock,
@@ -137,6 +142,7 @@ impl Node {
     /// When the program cannot be started.
     pub fn spawn(&self) -> Result<Reaper, ClusterError> {
         *lock(&self.end_expected) = false;
+        *lock(&self.written_before) = self.written().map(|path| path.metadata().map_or(0, |m| m.len()));
         let s = &self.settings;
         let spawned = Process::spawn(&s.binary, &self.arguments(), &s.dir, s.lifetime);
         let (process, reaper) = spawned.map_err(|e| ClusterError::Spawn {
@@ -264,12 +270,25 @@ impl Node {
         }
     }
 
-    /// The last lines of the log, or of what the process printed when it has no log yet.
+    /// The files that its process writes: the log, and what it prints.
+    fn written(&self) -> [PathBuf; 2] {
+        [self.log_path(), self.settings.dir.join("stdio.log")]
+    }
+
+    /// The last errors in the log since the process was started; without any the last lines, and without
+    /// those what it printed.
     fn log_tail(&self) -> String {
-        let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
-        let log = read(self.log_path());
-        let text = if log.is_empty() { read(self.settings.dir.join("stdio.log")) } else { log };
-        let lines: Vec<&str> = text.lines().collect();
+        let [log, printed] = self.written();
+        let [log_from, printed_from] = *lock(&self.written_before);
+        let mut text = read_from(&log, log_from);
+        if text.is_empty() {
+            text = read_from(&printed, printed_from);
+        }
+        let errors = text.lines().filter(|l| l.contains(r#""s":"E""#) || l.contains(r#""s":"F""#));
+        let mut lines: Vec<&str> = errors.collect();
+        if lines.is_empty() {
+            lines = text.lines().collect();
+        }
         let from = lines.len().saturating_sub(LOG_LINES);
         lines[from..]
             .iter()
@@ -300,6 +319,18 @@ fn free_port() -> Result<u16, ClusterError> {
         .map(|_| rng.random_range(PORTS))
         .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
         .ok_or(ClusterError::NoPort)
+}
+
+/// What was appended to a file; empty when it cannot be read.
+fn read_from(path: &Path, from: u64) -> String {
+    let read = || {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    read().unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

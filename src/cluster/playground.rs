@@ -1,5 +1,6 @@
 //! `cluster start`, `stop`, `status`, `list`: a local cluster that outlives the command.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use super::{Binary, ClusterError, ManagedCluster};
 use crate::clock::Clock;
 
 const FILE: &str = "cluster.json";
-/// Asked to shut down, then killed.
-const GRACE: Duration = Duration::from_secs(20);
+/// A killed process is gone at once, unless it hangs in the kernel (a disk that does not answer).
+const GONE_WITHIN: Duration = Duration::from_secs(20);
 
 /// A cluster as `cluster.json` in its folder describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,23 @@ pub fn base_dir() -> Result<PathBuf, ClusterError> {
     Ok(state.join("mongosoak/clusters"))
 }
 
+/// Takes a folder for a cluster: makes it, or takes one that is empty. Of several that want the same one
+/// at the same moment, one gets it.
+///
+/// # Errors
+/// When there is something in it, which is not ours and would be removed with the cluster.
+pub fn claim(dir: &Path) -> Result<(), ClusterError> {
+    let failed = |why: &dyn std::fmt::Display| {
+        ClusterError::Playground(format!("folder {}: {why}; name another one with --dir", dir.display()))
+    };
+    std::fs::create_dir_all(dir).map_err(|e| failed(&e))?;
+    if std::fs::read_dir(dir).map_err(|e| failed(&e))?.next().is_some() {
+        return Err(failed(&"it is not empty, or a cluster is being started in it"));
+    }
+    // Empty until the cluster is up: `save` fills it.
+    std::fs::File::create_new(dir.join(FILE)).map(drop).map_err(|e| failed(&e))
+}
+
 /// Writes `cluster.json` of a cluster that was just started.
 ///
 /// # Errors
@@ -94,6 +112,10 @@ pub fn read(dir: &Path) -> Result<Playground, ClusterError> {
     let path = dir.join(FILE);
     let text = std::fs::read_to_string(&path)
         .map_err(|e| ClusterError::Playground(format!("no cluster in {}: {e}", dir.display())))?;
+    if text.is_empty() {
+        let why = "its start is under way, or was cut off (then end its mongods and remove the folder)";
+        return Err(ClusterError::Playground(format!("cluster in {}: {why}", dir.display())));
+    }
     serde_json::from_str(&text).map_err(|e| ClusterError::Playground(format!("{}: {e}", path.display())))
 }
 
@@ -115,38 +137,52 @@ impl Process {
         start_ticks(self.pid) == Some(self.start_ticks) && String::from_utf8_lossy(&cmdline).contains(&*dir)
     }
 
-    fn signal(&self, signal: Signal) {
+    fn kill(&self) {
         if self.is_ours_and_runs() {
             // Gone in this very moment: what was wanted.
-            let _gone = kill(Pid::from_raw(self.pid), signal);
+            let _gone = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
         }
     }
 }
 
 /// Ends the processes of a cluster and removes its folder. Touches nothing that is not provably its own.
+/// They are killed: their data goes too, and a primary that is asked waits 15 s for a successor.
 ///
 /// # Errors
 /// When a process does not end, or the folder cannot be removed.
 pub async fn stop(dir: &Path, clock: Clock) -> Result<Playground, ClusterError> {
     let playground = read(dir)?;
-    for process in &playground.nodes {
-        process.signal(Signal::SIGCONT);
-        process.signal(Signal::SIGTERM);
-    }
-    let until = clock.now() + GRACE;
-    let mut killed = false;
-    while playground.nodes.iter().any(Process::is_ours_and_runs) {
-        if clock.now() > until && !killed {
-            killed = true;
-            playground.nodes.iter().for_each(|p| p.signal(Signal::SIGKILL));
-        } else if clock.now() > until + GRACE {
-            return Err(ClusterError::Playground("a process did not end, even by SIGKILL".into()));
+    playground.nodes.iter().for_each(Process::kill);
+    let until = clock.now() + GONE_WITHIN;
+    while let Some(left) = playground.nodes.iter().find(|process| process.is_ours_and_runs()) {
+        if clock.now() > until {
+            let Process { name, pid, .. } = left;
+            return Err(ClusterError::Playground(format!("{name} (pid {pid}) did not end by SIGKILL")));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    std::fs::remove_dir_all(dir)
+    remove(dir, &playground)
         .map_err(|e| ClusterError::Playground(format!("remove {}: {e}", dir.display())))?;
     Ok(playground)
+}
+
+/// Removes what belongs to the cluster, and the folder unless somebody put something of his own there.
+fn remove(dir: &Path, playground: &Playground) -> io::Result<()> {
+    for node in &playground.nodes {
+        // The description is a file that anybody may have edited: stay below the folder.
+        let Some(name) = Path::new(&node.name).file_name() else {
+            continue;
+        };
+        match std::fs::remove_dir_all(dir.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    std::fs::remove_file(dir.join(FILE))?;
+    match std::fs::remove_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Field 22 of `/proc/<pid>/stat`; `None` when there is no such process, or only its zombie.

@@ -21,6 +21,8 @@ const RANGE_KEYS: u64 = 20_000;
 /// No range could be read for this long: the check stays incomplete.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(120);
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// A read under way may still end when the user asks to stop; a server that hangs must not hold the end up.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
 /// Findings kept for the report; all are counted.
 const MAX_SAMPLES: usize = 100;
 /// Documents outside the key space that are looked at.
@@ -129,21 +131,32 @@ impl<'a> Scan<'a> {
         self.retry(stop, || self.strangers()).await
     }
 
-    /// Runs one read until it succeeds, gives up, or is told to stop.
+    /// Runs one read until it succeeds, gives up, or is told to stop. The driver has no deadline of its own:
+    /// a frozen server never answers. Its future is dropped then, so the client is not to be used again.
     async fn retry<F>(&self, stop: &CancellationToken, mut read: impl FnMut() -> F) -> Result<Books, String>
     where
         F: Future<Output = mongodb::error::Result<Books>>,
     {
         let until = self.at.clock.now() + GIVE_UP_AFTER;
+        let mut why = String::from("no answer");
         loop {
-            // Safe to leave: the driver future is not raced, only the pause is.
             if stop.is_cancelled() {
                 return Err("stopped by the user".into());
             }
-            match read().await {
+            let answer = tokio::select! {
+                biased;
+                answer = read() => answer,
+                () = self.at.clock.sleep_until(until) => {
+                    return Err(format!("{why}, for {} s", GIVE_UP_AFTER.as_secs()));
+                }
+                () = out_of_patience(stop) => return Err("stopped by the user, without an answer".into()),
+            };
+            match answer {
                 Ok(part) => return Ok(part),
-                Err(error) if self.at.clock.now() > until => return Err(crate::outcome::text(&error)),
-                Err(error) => tracing::info!(%error, "verification read failed, trying again"),
+                Err(error) => {
+                    tracing::info!(%error, "verification read failed, trying again");
+                    why = crate::outcome::text(&error);
+                }
             }
             tokio::select! {
                 () = tokio::time::sleep(RETRY_PAUSE) => {}
@@ -253,6 +266,11 @@ impl<'a> Scan<'a> {
         }
         Ok(part)
     }
+}
+
+async fn out_of_patience(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(STOP_PATIENCE).await;
 }
 
 /// The `_id` as one would type it into a shell: `-5`, `"text"`, `{"$oid":"..."}`.

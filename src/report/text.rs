@@ -236,19 +236,13 @@ fn verdict(text: &mut String, report: &Report, style: Style) {
     let word = code.map_or(word.clone(), |code| format!("\x1b[{code}m{word}\x1b[0m"));
     text.push_str(&format!("  {:<9} {word} (exit code {})\n", "verdict", verdict.exit_code));
     for reason in &verdict.reasons {
-        let kind = if reason.outcome == verdict.outcome {
+        // A note says that it is one.
+        let kind = if [verdict.outcome, Outcome::Pass].contains(&reason.outcome) {
             String::new()
         } else {
-            format!("{}: ", note(reason.outcome))
+            format!("{}: ", reason.outcome.word())
         };
         text.push_str(&format!("  {:<9} {kind}{}\n", "", reason.text));
-    }
-}
-
-const fn note(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Pass => "note",
-        other => other.word(),
     }
 }
 

@@ -13,6 +13,8 @@ use crate::workload::CONNECTIONS_PER_WORKER;
 
 /// The first answer of a deployment may take this long.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
+/// A healthy deployment ends our sessions in milliseconds.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// A client whose pool is never the bottleneck: a worker may leave many operations behind that outlived
 /// their deadline, each with its connection. The driver opens only what is needed at a time.
@@ -37,6 +39,12 @@ pub async fn connect(uri: &str, workloads: &[Workload]) -> Result<Client, String
         Ok(_) => Err("the first ping panicked".into()),
         Err(_) => Err(format!("no answer to ping within {} s", FIRST_ANSWER.as_secs())),
     }
+}
+
+/// Gives up what is under way and closes the connections. The driver says goodbye to the servers and waits
+/// for their answers; a frozen one has none.
+pub async fn shut_down(client: Client) {
+    let _rude = tokio::time::timeout(GOODBYE, client.shutdown().immediate(true)).await;
 }
 
 /// What the deployment says of itself, for the manifest.

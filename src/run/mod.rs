@@ -294,7 +294,7 @@ async fn with_cluster(
     let driven = load_and_drive(ctx, &client, cluster, documents.clone(), &ledger, samples).await;
     // Operations without an answer may be left, and are given up here. A client in which that happened is
     // used for nothing more.
-    client.shutdown().immediate(true).await;
+    client::shut_down(client).await;
     driven?;
     if let Some(cluster) = cluster {
         let healed = or_stop(ctx, cluster.heal(HEAL_DEADLINE)).await?;
@@ -303,7 +303,7 @@ async fn with_cluster(
     let connecting = client::connect(&uri, &ctx.scenario.workloads);
     let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?;
     let verified = verify(ctx, &client, documents, &ledger).await;
-    client.shutdown().immediate(true).await;
+    client::shut_down(client).await;
     verified
 }
 

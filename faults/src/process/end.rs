@@ -123,11 +123,10 @@ async fn back(on: &dyn Deployment, node: &str, deadline: Duration) -> Result<Evi
     if let Some(member) = view.member(node) {
         seen.insert("role_after".into(), json!(member.role));
     }
-    if let Some(term) = view.term() {
-        seen.insert("term_after".into(), json!(term));
-    }
+    // A quick restart comes before the election: then the old term says nothing of what came after.
     if let Some(primary) = view.primary() {
         seen.insert("primary_after".into(), json!(primary.name));
+        seen.extend(view.term().map(|term| ("term_after".into(), json!(term))));
     }
     Ok(seen)
 }
