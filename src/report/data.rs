@@ -143,7 +143,7 @@ pub struct Load {
     pub docs_per_s: f64,
     /// Whether an earlier load was continued.
     pub resumed: bool,
-    /// `collStats.storageSize` after an fsync.
+    /// `collStats.storageSize`, right after the load; what is not yet written to disk is missing in it.
     pub storage_bytes: Option<u64>,
     /// `collStats.size`.
     pub data_bytes: Option<u64>,
