@@ -30,7 +30,11 @@ pub enum JudgeError {
 /// When it is no run directory, or a file is damaged.
 pub fn directory(dir: &Path, late: &[Reason]) -> Result<Report, JudgeError> {
     let mut record = read::directory(dir)?;
-    let (scenario, _) = scenario::read(&dir.join("scenario.toml"), &[])?;
+    let (mut scenario, _) = scenario::read(&dir.join("scenario.toml"), &[])?;
+    // A scenario without a name has that of its file, which is another one here.
+    if let Some(name) = record.manifest["scenario"].as_str() {
+        scenario.name = name.into();
+    }
     align(&mut record, &scenario);
     Ok(judge(&record, &scenario, late))
 }
@@ -154,6 +158,7 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
         unknown: sum(&|s| s.unknown),
         missed: sum(&|s| s.missed),
         throughput_ops_s,
+        longest_gap_s: recorded.gaps.iter().map(|g| g.to_s - g.from_s).max_by(f64::total_cmp),
         response_us: latency.response,
         service_us: latency.service,
         errors: error_classes(record, &recorded.name),

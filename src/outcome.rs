@@ -149,7 +149,9 @@ pub fn cause(error: &Error) -> Cause {
         ErrorKind::Shutdown => ("client_shut_down", None),
         _ => ("other", None),
     };
-    let class = if error.contains_label(OVERLOADED) { "overloaded" } else { class };
+    // The driver also labels connections that were refused; those stay "network".
+    let overloaded = error.contains_label(OVERLOADED) && class == "command";
+    let class = if overloaded { "overloaded" } else { class };
     Cause { class, code, text: text(error), timed_out: false }
 }
 

@@ -51,8 +51,10 @@ pub struct Second {
     pub p99_5s_us: Option<u64>,
     /// The same over the ten seconds that end with this one.
     pub p99_10s_us: Option<u64>,
-    /// Most that a send was late although a worker was free, in microseconds (open loop).
-    pub late_us: u64,
+    /// p99 of the service time of this second (from the send), in microseconds. `None`: nothing succeeded.
+    pub service_p99_us: Option<u64>,
+    /// Sends that were over 10 ms late although a worker was free (open loop).
+    pub late_starts: u64,
 }
 
 /// What became of the operations that were intended in one piece of time.

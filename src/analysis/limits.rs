@@ -176,7 +176,10 @@ pub fn evaluate(
 ) -> Vec<LimitResult> {
     let of_faults = FaultMeasure::ALL.iter().filter_map(|measure| {
         let limit = measure.limit(limits)?.as_secs_f64();
-        Some(of_fault(*measure, limit, faults))
+        Some(match measure {
+            FaultMeasure::LongestGap if faults.is_empty() => of_run_gap(limit, workloads),
+            measure => of_fault(*measure, limit, faults),
+        })
     });
     let of_ledger = [
         ("lost_majority_writes", limits.lost_majority_writes, ledger.map(|l| l.lost)),
@@ -199,6 +202,24 @@ fn of_fault(measure: FaultMeasure, limit: f64, faults: &[FaultReport]) -> LimitR
         unit: "s".into(),
         ok: worst.and_then(|w| w.measured.ok(limit)),
         at: worst.map(|w| w.fault.id.clone()),
+    }
+}
+
+/// Without planned faults (a chaos step of somebody else's) the whole run is looked at.
+fn of_run_gap(limit: f64, workloads: &[WorkloadReport]) -> LimitResult {
+    let worst = workloads
+        .iter()
+        .max_by(|a, b| a.longest_gap_s.unwrap_or(0.0).total_cmp(&b.longest_gap_s.unwrap_or(0.0)));
+    let served = workloads.iter().all(|w| w.ok > 0);
+    let value = worst.filter(|_| served).map(|w| w.longest_gap_s.unwrap_or(0.0));
+    LimitResult {
+        name: FaultMeasure::LongestGap.name().into(),
+        limit,
+        value,
+        unit: "s".into(),
+        // Shorter gaps are not recorded.
+        ok: value.filter(|gap| *gap > 0.0 || limit >= SHORTEST_GAP_S).map(|gap| gap <= limit),
+        at: worst.map(|w| w.name.clone()),
     }
 }
 

@@ -84,7 +84,9 @@ impl Load {
         let mut work =
             WorkloadRecording { name: self.name.clone(), rate_ops_s: self.rate, ..Default::default() };
         for (i, row) in self.rows.iter().enumerate() {
-            work.seconds.push(Second { p99_5s_us: over(i, 5), p99_10s_us: over(i, 10), ..*row });
+            let service_p99_us = row.service_p99_us.or(self.p99[i].filter(|_| row.ok > 0));
+            let (p99_5s_us, p99_10s_us) = (over(i, 5), over(i, 10));
+            work.seconds.push(Second { p99_5s_us, p99_10s_us, service_p99_us, ..*row });
             work.availability.extend(pieces(i, row));
             if row.ok == 0 {
                 let (from_s, to_s) = (i as f64, (i + 1) as f64);
@@ -187,6 +189,7 @@ pub fn workload_report(name: &str, ok: u64) -> WorkloadReport {
         unknown: 0,
         missed: 0,
         throughput_ops_s: ok as f64,
+        longest_gap_s: None,
         response_us: Percentiles::default(),
         service_us: Percentiles::default(),
         errors: vec![],

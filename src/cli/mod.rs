@@ -68,7 +68,7 @@ struct ScenarioArguments {
     #[arg(long, env = "MONGOSOAK_URI", hide_env_values = true)]
     uri: Option<String>,
     /// The same from a file, which keeps a password out of the process list
-    #[arg(long, conflicts_with = "uri")]
+    #[arg(long)]
     uri_file: Option<PathBuf>,
 }
 

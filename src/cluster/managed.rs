@@ -17,6 +17,7 @@ use super::binary::Binary;
 use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
 use super::process::Lifetime;
 use super::replica_set::{self, SET_NAME};
+use crate::clock::Moment;
 use crate::event::{Event, Events};
 use crate::scenario::{Managed, Topology};
 
@@ -26,6 +27,8 @@ const START_DEADLINE: Duration = Duration::from_secs(90);
 const PORT_TRIES: u32 = 10;
 /// A clean shutdown of a primary waits up to 15 s for its successor.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
+/// Starts of one node that healing tries.
+const HEAL_STARTS: u32 = 3;
 /// A server that does not take the command in this time gets the signal.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(3);
 const SIGTERM: i32 = 15;
@@ -154,12 +157,7 @@ impl ManagedCluster {
     pub async fn heal(&self, deadline: Duration) -> Result<(), ClusterError> {
         let until = self.events.clock().now() + deadline;
         for node in &self.nodes {
-            if node.process().is_none() {
-                self.launch(node).await?;
-            }
-        }
-        for node in &self.nodes {
-            node.ready(until.saturating_sub(self.events.clock().now())).await?;
+            self.back_up(node, until).await?;
         }
         while self.view().await.primary().is_none() {
             if self.events.clock().now() > until {
@@ -169,6 +167,21 @@ impl ManagedCluster {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Ok(())
+    }
+
+    /// A node that is shutting down right now ends first, and is then started.
+    async fn back_up(&self, node: &Arc<Node>, until: Moment) -> Result<(), ClusterError> {
+        let mut starts_left = HEAL_STARTS;
+        loop {
+            if node.process().is_none() {
+                self.launch(node).await?;
+                starts_left -= 1;
+            }
+            match node.ready(until.saturating_sub(self.events.clock().now())).await {
+                Err(ClusterError::Exited { .. }) if starts_left > 0 => {}
+                result => return result,
+            }
+        }
     }
 
     /// Ends all processes: asks them to shut down, kills those that still run after `grace` (at once

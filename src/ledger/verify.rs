@@ -76,6 +76,12 @@ pub async fn verify(
     }
     books.unchecked = books.acknowledged.saturating_sub(books.checked);
     books.stale_reads = ledger.stale_reads();
+    if ledger.corrupt_reads() > books.corrupt {
+        // Seen by a reader, but healed or overwritten since: no less a violation.
+        books.corrupt = ledger.corrupt_reads();
+        let detail = format!("{} reads returned what was never written under their key", books.corrupt);
+        sample(&mut books, "corrupt", "various".into(), &detail);
+    }
     books
 }
 

@@ -175,9 +175,17 @@ impl Recorder {
 
     fn sample(&mut self, sample: &Sample) -> io::Result<()> {
         let second = sample.taken.cell.second;
-        match self.measured_from.filter(|from| second >= *from) {
-            None => self.warmup.row(second, &self.lanes[sample.workload].name, sample)?,
-            Some(from) => self.measured_sample(sample, from)?,
+        match self.measured_from {
+            Some(from) if second >= from => self.measured_sample(sample, from)?,
+            from => {
+                let lane = &mut self.lanes[sample.workload];
+                self.warmup.row(second, &lane.name, sample)?;
+                // A second is taken a little late: with the last one of the warm-up come the first
+                // operations that were intended in the measured phase.
+                if let Some(from) = from {
+                    lane.availability.add(&sample.taken.pieces, from * 10);
+                }
+            }
         }
         if sample.workload + 1 == self.lanes.len() {
             self.flush()?;

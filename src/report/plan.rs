@@ -32,8 +32,9 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
         let rate = w.rate_ops_s.map_or("as fast as answers come".into(), |r| format!("{r} operations/s"));
         let (name, workers, mix) = (&w.name, w.workers, mix_in_words(&w.mix));
         let writes = w.mix.iter().any(|(kind, _)| kind.is_write());
+        let s = if workers == 1 { "" } else { "s" };
         let concern = if writes { format!(", w: {}", w.write_concern) } else { String::new() };
-        line(&mut text, "workload", &format!("{name}: {mix}, {workers} workers, {rate}{concern}"));
+        line(&mut text, "workload", &format!("{name}: {mix}, {workers} worker{s}, {rate}{concern}"));
     }
     for fault in &plan.faults {
         let parameters = parameters(fault);

@@ -152,14 +152,15 @@ fn fault_row(fault: &FaultReport) -> Vec<String> {
     }
     let outage = fault.outage.clone().unwrap_or_default();
     let recovery = fault.recovery.clone().unwrap_or_default();
-    row.push(if outage.masked { "none (masked)".into() } else { duration_s(outage.hard_s) });
+    let masked = outage.masked && outage.hard_s == 0.0;
+    row.push(if masked { "none (masked)".into() } else { duration_s(outage.hard_s) });
     row.push(duration_s(outage.degraded_s));
     row.push(outage.longest_gap_s.map_or_else(dash, duration_ms));
     row.push(recovery.first_success_s.map_or_else(dash, duration_s));
     row.push(match (recovery.sustained_s, recovery.censored_after_s) {
         (Some(s), _) => duration_s(s),
         (None, Some(after)) => format!("not within {}", duration_s(after)),
-        (None, None) => recovery.reason.unwrap_or_else(dash),
+        (None, None) => recovery.reason.as_deref().map_or_else(dash, short),
     });
     row.push(fault.dip.as_ref().map_or_else(dash, |dip| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count for people")]
@@ -167,6 +168,11 @@ fn fault_row(fault: &FaultReport) -> Vec<String> {
         format!("{area} = {}", duration_s(dip.equivalent_outage_s))
     }));
     row
+}
+
+/// `no baseline: only 3 s ...` without its explanation, which the verdict gives.
+fn short(reason: &str) -> String {
+    reason.split(':').next().unwrap_or(reason).into()
 }
 
 const fn outcome_words(outcome: FaultOutcome) -> &'static str {

@@ -1,10 +1,12 @@
 //! Writes of which only a part went in, or of which nobody knows: what the books say of each key.
 
+use std::time::Duration;
+
+use serde_json::Value;
+
 use crate::support::fake_server::FakeServer;
 use crate::support::run::{Ended, Run, number};
 use crate::support::script::{Answer, Rule, Script, When};
-use serde_json::Value;
-use std::time::Duration;
 
 const NAMESPACE: &str = "soak.docs";
 

@@ -1,16 +1,18 @@
 //! Defects that are planted between the load and the check of the data: all are found and named, and
 //! nothing else is.
 
-use crate::support::fake_server::FakeServer;
-use crate::support::run::{Ended, Run, number};
-use crate::support::script::Script;
-use crate::support::store::{Documents, Id};
+use std::time::Duration;
+
 use bson::raw::RawDocumentBuf;
 use bson::rawdoc;
 use mongosoak::dataset;
 use mongosoak::scenario::Shape;
 use serde_json::Value;
-use std::time::Duration;
+
+use crate::support::fake_server::FakeServer;
+use crate::support::run::{Ended, Run, number};
+use crate::support::script::Script;
+use crate::support::store::{Documents, Id};
 
 /// One worker that inserts one by one: its keys are 100, 101 and so on, and of its block of 4,096 keys
 /// most are never sent.

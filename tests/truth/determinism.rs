@@ -1,9 +1,10 @@
 //! The same seed means the same plan and the same documents, whatever else is different.
 
+use serde_json::Value;
+
 use crate::support::fake_server::FakeServer;
 use crate::support::run::Run;
 use crate::support::script::Script;
-use serde_json::Value;
 
 const FAULTS: &str = r#"
 name = "same"

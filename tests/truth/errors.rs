@@ -1,9 +1,10 @@
 //! A server that refuses a part of the writes: each is counted as what it is, and no worker dies of it.
 
+use std::time::Duration;
+
 use crate::support::fake_server::FakeServer;
 use crate::support::run::{Run, number};
 use crate::support::script::{Answer, Rule, Script, When};
-use std::time::Duration;
 
 const WRITERS: &str = r#"
 name = "errors"
@@ -74,5 +75,27 @@ async fn reads_of_a_collection_that_is_still_empty_do_not_vanish() {
     let [ok, failed, unknown, missed] = ["ok", "failed", "unknown", "missed"].map(|name| number(&work[name]));
     assert_eq!(ok + failed + unknown + missed, 600, "{work}");
     assert!(missed < 50 || ended.starved(), "{work}");
+    assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
+}
+
+/// Errors and operations of the warm-up are not judged, but what it wrote must be there.
+#[tokio::test]
+async fn the_warm_up_is_driven_and_not_judged() {
+    let refused = Answer::Error { code: 10107, labels: vec![] };
+    let service_time = Duration::from_millis(2);
+    let rules = vec![Rule::insert(When::First(50), refused)];
+    let server = FakeServer::start(Script { service_time, rules, ..Script::default() });
+    let scenario = WRITERS.replace("\"0s\"", "\"2s\"").replace("\"6s\"", "\"3s\"");
+    let ended = Run::new(&format!("{scenario}rate = \"100/s\"\n"), &server.uri()).finish().await;
+    let report = ended.report();
+    let work = &report["workloads"][0];
+    assert_eq!((number(&work["failed"]), work["errors"].as_array().unwrap().len()), (0, 0), "{work}");
+    assert_eq!((ended.rows("warmup.csv").len(), ended.rows("timeline.csv").len()), (2, 3));
+    let failed: u64 = ended.rows("warmup.csv").iter().map(|row| row.count("failed")).sum();
+    // Availability goes by the intended start, so it is exact on any machine.
+    let scheduled: u64 = ended.rows("availability.csv").iter().map(|row| row.count("scheduled")).sum();
+    assert_eq!((failed, scheduled), (50, 300));
+    assert!(number(&work["ok"]) == 300 || ended.starved(), "{work}");
+    assert_eq!(number(&report["ledger"]["present"]), server.count("insert") - 50);
     assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
 }

@@ -1,14 +1,16 @@
 //! Each documented exit code, from a run that must end with it; the code also stands in `report.json`.
 
-use crate::support::fake_server::FakeServer;
-use crate::support::run::{Run, number};
-use crate::support::script::Script;
-use crate::support::store::Id;
+use std::time::Duration;
+
 use bson::rawdoc;
 use mongosoak::clock::Clock;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use std::time::Duration;
+
+use crate::support::fake_server::FakeServer;
+use crate::support::run::{Run, number};
+use crate::support::script::Script;
+use crate::support::store::Id;
 
 /// Nobody listens on the discard port.
 const DEAD: &str = "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=500";

@@ -1,10 +1,11 @@
 //! Connections that stay open while no answer comes: every operation ends at its deadline, nothing that
 //! happens later is forgotten, and the workers go on.
 
+use std::time::Duration;
+
 use crate::support::fake_server::FakeServer;
 use crate::support::run::{Ended, Run, number};
 use crate::support::script::{Answer, Origin, Rule, Script, When};
-use std::time::Duration;
 
 const NAMESPACE: &str = "soak.docs";
 

@@ -169,3 +169,18 @@ fn latency_and_errors_are_judged_by_workload() {
     assert_eq!(found.iter().map(|l| l.ok).collect::<Vec<_>>(), [None, None]);
     assert_eq!(found[0].name, "p99.readers");
 }
+
+#[test]
+fn without_planned_faults_the_longest_gap_of_the_run_counts() {
+    let limits = Limits { longest_gap: seconds(5.0), ..Limits::default() };
+    let run = |gap| {
+        let mut writers = workload_report("writers", 1_000);
+        writers.longest_gap_s = gap;
+        evaluate(&limits, &[], &[workload_report("readers", 1_000), writers], None).remove(0)
+    };
+    let broken = run(Some(8.2));
+    assert_eq!((broken.value, broken.ok, broken.at.as_deref()), (Some(8.2), Some(false), Some("writers")));
+    assert_eq!((run(Some(5.0)).ok, run(None).ok), (Some(true), Some(true)));
+    let nothing = evaluate(&limits, &[], &[workload_report("writers", 0)], None).remove(0);
+    assert_eq!(nothing.ok, None, "nothing was served");
+}

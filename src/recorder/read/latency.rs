@@ -87,6 +87,9 @@ impl Passing {
     fn take(&mut self, entry: Entry, into: &mut WorkloadRecording) {
         if entry.kind == "service" {
             add(&mut self.service, &entry.histogram);
+            if let Some(second) = into.seconds.get_mut(entry.t_s) {
+                second.service_p99_us = Some(entry.histogram.value_at_quantile(0.99));
+            }
             return;
         }
         add(&mut self.response, &entry.histogram);

@@ -18,7 +18,6 @@ struct TimelineRow {
     unknown: u64,
     missed: u64,
     workers_alive: u64,
-    late_us: u64,
     late_starts: u64,
 }
 
@@ -82,7 +81,7 @@ fn second(row: &TimelineRow) -> Second {
         failed: row.failed,
         unknown: row.unknown,
         missed: row.missed,
-        late_us: row.late_us,
+        late_starts: row.late_starts,
         ..Second::default()
     }
 }
