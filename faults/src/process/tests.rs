@@ -11,13 +11,14 @@ use crate::{Deployment, Exit, FaultError, Member, NodeTarget, Role, Spec, View, 
 
 /// Two nodes; `stubborn`: signals change nothing.
 struct Table {
-    running: Mutex<[bool; 2]>,
+    /// Process ids; `None`: does not run.
+    running: Mutex<[Option<i32>; 2]>,
     stubborn: bool,
 }
 
 impl Table {
     fn new() -> Self {
-        Self { running: Mutex::new([true, true]), stubborn: false }
+        Self { running: Mutex::new([Some(100), Some(200)]), stubborn: false }
     }
 
     fn index(node: &str) -> usize {
@@ -33,18 +34,20 @@ impl Deployment for Table {
     }
 
     async fn pid(&self, node: &str) -> Option<i32> {
-        self.running.lock().unwrap()[Self::index(node)].then_some(100)
+        self.running.lock().unwrap()[Self::index(node)]
     }
 
     async fn signal(&self, node: &str, _signal: i32) -> Result<(), FaultError> {
         if !self.stubborn {
-            self.running.lock().unwrap()[Self::index(node)] = false;
+            self.running.lock().unwrap()[Self::index(node)] = None;
         }
         Ok(())
     }
 
     async fn wait_exit(&self, node: &str, deadline: Duration) -> Result<Exit, FaultError> {
-        if self.running.lock().unwrap()[Self::index(node)] {
+        let running = self.running.lock().unwrap()[Self::index(node)];
+        if running.is_some() {
+            tokio::time::sleep(deadline.min(Duration::from_millis(200))).await;
             let (seconds, what) = (deadline.as_secs_f64(), "the end of its process".into());
             return Err(FaultError::NoEffect { node: node.into(), seconds, what });
         }
@@ -52,8 +55,8 @@ impl Deployment for Table {
     }
 
     async fn start(&self, node: &str) -> Result<i32, FaultError> {
-        self.running.lock().unwrap()[Self::index(node)] = true;
-        Ok(101)
+        // Does nothing when it runs.
+        Ok(*self.running.lock().unwrap()[Self::index(node)].get_or_insert(101))
     }
 
     async fn wait_ready(&self, _node: &str, _deadline: Duration) -> Result<(), FaultError> {
@@ -77,7 +80,7 @@ async fn a_kill_is_proven_by_the_end_of_the_process_and_undone_by_a_restart() {
     fault.lift(&table, "node1").await.unwrap();
     let back = fault.observe_lifted(&table, "node1", Duration::ZERO).await.unwrap();
     assert_eq!(back["answers"], json!(true));
-    assert_eq!(table.pid("node1").await, Some(100));
+    assert_eq!(table.pid("node1").await, Some(101));
 }
 
 #[tokio::test]
@@ -91,6 +94,20 @@ async fn a_dead_target_and_a_signal_without_effect_are_not_effective() {
     fault.inject(&stubborn, "node2").await.unwrap();
     let error = fault.observe_effect(&stubborn, "node2", &before, Duration::ZERO).await.unwrap_err();
     assert!(error.to_string().contains("no effect seen on node2"), "{error}");
+}
+
+#[tokio::test]
+async fn a_stop_has_taken_effect_when_the_node_is_not_what_it_was() {
+    // Still running, as a primary that waits for its successor is; but no primary any more.
+    let slow = Table { stubborn: true, ..Table::new() };
+    let fault = Spec::Stop(End { target: NodeTarget::Primary, restart_after: Duration::ZERO }).build();
+    let mut before = slow.view().await;
+    before.members[1].role = Role::Primary;
+    fault.inject(&slow, "node2").await.unwrap();
+    let seen = fault.observe_effect(&slow, "node2", &before, Duration::from_secs(5)).await.unwrap();
+    assert_eq!((&seen["role_before"], &seen["role_now"]), (&json!("primary"), &json!("secondary")));
+    let error = fault.lift(&slow, "node2").await.unwrap_err();
+    assert!(matches!(error, FaultError::NoEffect { .. }), "lifting waits for its end: {error}");
 }
 
 #[tokio::test]
