@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mongodb::Client;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
@@ -18,6 +18,7 @@ use crate::event::{Event, Live, Phase};
 use crate::ledger::Ledger;
 use crate::monitor;
 use crate::nemesis::{Ends, Nemesis};
+use crate::signals::Stop;
 use crate::workload::{Drive, DriveInput, Sample, Sampler, WorkerError};
 
 /// Workers end within their deadline and a grace of two seconds; a loaded machine needs some more.
@@ -66,6 +67,23 @@ struct Tasks {
     ends: Ends,
 }
 
+impl Tasks {
+    fn new(last_second: watch::Sender<Option<u64>>, live: watch::Receiver<Live>, ends: Ends) -> Self {
+        Self {
+            workers: JoinSet::new(),
+            watchers: JoinSet::new(),
+            sampler: JoinSet::new(),
+            nemesis: JoinSet::new(),
+            stop_workers: CancellationToken::new(),
+            stop_watchers: CancellationToken::new(),
+            drained: CancellationToken::new(),
+            last_second,
+            live,
+            ends,
+        }
+    }
+}
+
 /// Drives the workloads through warm-up and measured phase, with the faults of the plan, and returns when
 /// every worker has ended and every fault was lifted.
 pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
@@ -83,9 +101,14 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
         Ok(tasks) => tasks,
         Err(error) => return Ended::Broken(error.to_string()),
     };
-    let Some(start) = warmup::run(ctx, &mut tasks.live, epoch).await else {
-        let now = ctx.clock.now();
-        return finish(ctx, &drive, tasks, epoch..now, Ended::Interrupted).await;
+    let mut live = tasks.live.clone();
+    let start = tokio::select! {
+        biased;
+        ended = early_end(&ctx.stop, &ctx.broken, &mut tasks) => {
+            let now = ctx.clock.now();
+            return finish(ctx, &drive, tasks, epoch..now, ended).await;
+        }
+        start = warmup::run(ctx, &mut live, epoch) => start,
     };
     let planned_end = start + ctx.scenario.duration;
     drive.measure(start, planned_end);
@@ -94,7 +117,11 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     ctx.clock.sleep_until(start).await;
     let usage_before = monitor::usage();
     start_nemesis(ctx, &parts, &mut tasks, start).await;
-    let ended = measured(ctx, &mut tasks, planned_end).await;
+    let ended = tokio::select! {
+        biased;
+        ended = early_end(&ctx.stop, &ctx.broken, &mut tasks) => ended,
+        () = ctx.clock.sleep_until(planned_end) => Ended::Completed,
+    };
     let end = planned_end.min(ctx.clock.now());
     report_usage(ctx, &drive, usage_before).await;
     finish(ctx, &drive, tasks, epoch..end, ended).await
@@ -108,18 +135,8 @@ async fn start_tasks(
 ) -> Result<Tasks, WorkerError> {
     let (last_second, last) = watch::channel(None);
     let (live_sender, live) = watch::channel(Live::default());
-    let mut tasks = Tasks {
-        workers: JoinSet::new(),
-        watchers: JoinSet::new(),
-        sampler: JoinSet::new(),
-        nemesis: JoinSet::new(),
-        stop_workers: CancellationToken::new(),
-        stop_watchers: CancellationToken::new(),
-        drained: CancellationToken::new(),
-        last_second,
-        live: live.clone(),
-        ends: Ends { measured: CancellationToken::new(), run: ctx.stop.orderly.clone() },
-    };
+    let ends = Ends { measured: CancellationToken::new(), run: ctx.stop.orderly.clone() };
+    let mut tasks = Tasks::new(last_second, live.clone(), ends);
     ctx.events.send_at(epoch, Event::Phase { phase: Phase::WarmUp }).await;
     drive.start(&mut tasks.workers, ctx.plan.seed, &tasks.stop_workers)?;
     let sampler = Sampler::new(drive.clone(), parts.samples.clone(), live_sender, tasks.stop_workers.clone());
@@ -149,18 +166,24 @@ async fn start_nemesis(ctx: &Context, parts: &Parts<'_>, tasks: &mut Tasks, star
     }
 }
 
-/// Waits for the end of the measured phase, or for what ends it early.
-async fn measured(ctx: &Context, tasks: &mut Tasks, end: Moment) -> Ended {
+/// Waits for what ends the drive before its time. Nothing goes on for hours when a part of it is gone.
+async fn early_end(stop: &Stop, recorder_gone: &CancellationToken, tasks: &mut Tasks) -> Ended {
+    let gone = |what: &str, how: Result<(), JoinError>| {
+        Ended::Broken(match how {
+            Ok(()) => format!("{what} ended early"),
+            Err(panic) => format!("{what} panicked: {panic}"),
+        })
+    };
     tokio::select! {
         biased;
-        () = ctx.stop.orderly.cancelled() => Ended::Interrupted,
-        () = ctx.broken.cancelled() => Ended::Broken("the recorder ended early".into()),
-        Some(early) = tasks.workers.join_next() => Ended::Broken(match early {
-            Ok(Ok(())) => "a worker ended early".into(),
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => format!("a worker panicked: {panic}"),
-        }),
-        () = ctx.clock.sleep_until(end) => Ended::Completed,
+        () = stop.orderly.cancelled() => Ended::Interrupted,
+        () = recorder_gone.cancelled() => Ended::Broken("the recorder ended early".into()),
+        Some(early) = tasks.workers.join_next() => match early {
+            Ok(Err(error)) => Ended::Broken(error.to_string()),
+            early => gone("a worker", early.map(drop)),
+        },
+        Some(early) = tasks.sampler.join_next() => gone("the sampler", early),
+        Some(early) = tasks.watchers.join_next() => gone("a watcher", early),
     }
 }
 
@@ -250,5 +273,53 @@ async fn join_all(ctx: &Context, tasks: &mut JoinSet<()>) {
         if let Err(panic) = ended {
             ctx.events.send(Event::Failure { what: format!("a task panicked: {panic}") }).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    fn tasks() -> Tasks {
+        let ends = Ends { measured: CancellationToken::new(), run: CancellationToken::new() };
+        let mut tasks = Tasks::new(watch::channel(None).0, watch::channel(Live::default()).1, ends);
+        tasks.workers.spawn(std::future::pending());
+        tasks.sampler.spawn(std::future::pending());
+        tasks.watchers.spawn(std::future::pending());
+        tasks
+    }
+
+    async fn end(tasks: &mut Tasks) -> String {
+        let (stop, recorder_gone) = (Stop::default(), CancellationToken::new());
+        let ended = tokio::time::timeout(SOON, early_end(&stop, &recorder_gone, tasks)).await;
+        match ended.expect("it waits for the end of the phase") {
+            Ended::Broken(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_part_ends_the_drive_at_once() {
+        let mut broken = tasks();
+        broken.workers.spawn(async { panic!("of a worker") });
+        assert!(end(&mut broken).await.starts_with("a worker panicked"));
+        let mut broken = tasks();
+        broken.sampler.spawn(async { panic!("of the sampler") });
+        assert!(end(&mut broken).await.starts_with("the sampler panicked"));
+        let mut broken = tasks();
+        broken.watchers.spawn(async { panic!("of a watcher") });
+        assert!(end(&mut broken).await.starts_with("a watcher panicked"));
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_ends_by_itself_ends_the_drive() {
+        let mut broken = tasks();
+        broken.workers.spawn(async { Ok(()) });
+        assert_eq!(end(&mut broken).await, "a worker ended early");
+        let mut broken = tasks();
+        broken.workers.spawn(async { Err(WorkerError::NoAnswer) });
+        assert_eq!(end(&mut broken).await, WorkerError::NoAnswer.to_string());
     }
 }

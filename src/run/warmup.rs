@@ -18,32 +18,24 @@ const LARGEST_SHARE: u32 = 3;
 const STEADY: f64 = 0.05;
 const HALF: usize = 5;
 
-/// Waits for the end of the warm-up; `None` when the user stops the run. The moment is a whole second
-/// after the epoch, and a little ahead, so that everybody hears of it in time.
-pub async fn run(ctx: &Context, live: &mut watch::Receiver<Live>, epoch: Moment) -> Option<Moment> {
-    let wait = async {
-        match ctx.scenario.warmup {
-            Warmup::Fixed(length) => {
-                let seconds = Duration::from_secs(length.as_secs_f64().ceil() as u64);
-                // The announcement must reach the recorder before the first measured second.
-                ctx.clock.sleep_until((epoch + seconds).saturating_sub(Duration::from_millis(500))).await;
-                epoch + seconds
-            }
-            Warmup::Auto => {
-                let longest = LONGEST.min(ctx.scenario.duration / LARGEST_SHARE);
-                tokio::select! {
-                    () = steady(live) => {}
-                    () = ctx.clock.sleep_until(epoch + longest) => {}
-                }
-                next_second(ctx.clock, epoch)
-            }
+/// Waits for the end of the warm-up. The moment is a whole second after the epoch, and a little ahead, so
+/// that everybody hears of it in time.
+pub async fn run(ctx: &Context, live: &mut watch::Receiver<Live>, epoch: Moment) -> Moment {
+    match ctx.scenario.warmup {
+        Warmup::Fixed(length) => {
+            let seconds = Duration::from_secs(length.as_secs_f64().ceil() as u64);
+            // The announcement must reach the recorder before the first measured second.
+            ctx.clock.sleep_until((epoch + seconds).saturating_sub(Duration::from_millis(500))).await;
+            epoch + seconds
         }
-    };
-    tokio::select! {
-        biased;
-        () = ctx.stop.orderly.cancelled() => None,
-        () = ctx.broken.cancelled() => None,
-        start = wait => Some(start),
+        Warmup::Auto => {
+            let longest = LONGEST.min(ctx.scenario.duration / LARGEST_SHARE);
+            tokio::select! {
+                () = steady(live) => {}
+                () = ctx.clock.sleep_until(epoch + longest) => {}
+            }
+            next_second(ctx.clock, epoch)
+        }
     }
 }
 
