@@ -76,7 +76,7 @@ async fn load(client: &Client, collection: &str, documents: u64) -> Result<f64, 
     let content = Documents::new(Shape::Row, 1);
     let loaded = workload::load(client, &dataset, content, Clock::start(), &progress, &stop).await?;
     client.database("bench").collection::<RawDocumentBuf>(collection).drop().await?;
-    Ok(documents as f64 / loaded.seconds)
+    Ok(documents as f64 / loaded.as_secs_f64())
 }
 
 /// Documents per second of the loop that anybody would write.

@@ -62,10 +62,12 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
     let findings: Vec<Reason> =
         record.unexpected_exits.iter().map(exit_finding).chain(late.iter().cloned()).collect();
     let measured = record.phase.is_some_and(|p| p >= Phase::Heal) && recording.duration_s > 0.0;
+    // Of a run that broke before anything was measured, why it broke is all there is to say.
+    let began = record.phase.is_some_and(|p| p >= Phase::Measure);
     let input = JudgeInput {
-        faults: &faults,
-        workloads: &workloads,
-        limits: &limits,
+        faults: if began { &faults } else { &[] },
+        workloads: if began { &workloads } else { &[] },
+        limits: if began { &limits } else { &[] },
         ledger: record.ledger.as_ref(),
         ledger_expected: measured && scenario.workloads.iter().any(has_writes),
         tester: &record.tester,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{Event, Live, Stamped};
+use crate::event::{Event, Live, Phase, Stamped};
 use crate::recording::FaultOutcome;
 use crate::report::{count, duration_s};
 
@@ -34,11 +34,17 @@ impl Progress {
 
     /// Prints events until the run is over.
     pub async fn events(self, mut events: broadcast::Receiver<Stamped>) {
+        // As in the report: seconds of the measured phase, once that has begun.
+        let mut zero = Duration::ZERO;
         loop {
             match events.recv().await {
                 Ok(stamped) => {
+                    if stamped.event == (Event::Phase { phase: Phase::Measure }) {
+                        zero = stamped.at;
+                    }
                     if let Some(line) = words(&stamped.event) {
-                        self.say(&format!("{:>8.1} s  {line}", stamped.at.as_secs_f64()));
+                        let seconds = stamped.at.as_secs_f64() - zero.as_secs_f64();
+                        self.say(&format!("{seconds:>8.1} s  {line}"));
                     }
                     if stamped.event == Event::Finished {
                         return;
@@ -99,6 +105,7 @@ impl Progress {
 
 fn words(event: &Event) -> Option<String> {
     Some(match event {
+        Event::Phase { phase: Phase::Measure } => "== measure (times are of this phase from here on)".into(),
         Event::Phase { phase } => format!("== {}", phase.word()),
         Event::NodeStarted { node, pid, port } => format!("{node} started (pid {pid}, port {port})"),
         Event::NodeExited { node, code, signal, expected } => {
@@ -125,7 +132,7 @@ fn words(event: &Event) -> Option<String> {
             let found = count(ledger.present);
             format!("{found} of {} acknowledged documents found", count(ledger.acknowledged))
         }
-        Event::Interrupted { signal } => format!("{signal}: stopping in order; once more to stop at once"),
+        Event::Interrupted { signal } => format!("stopped by {signal}"),
         Event::Failure { what } => format!("ERROR {what}"),
         Event::Note { text } => text.clone(),
         Event::OwnPause { seconds } => format!("the tester stood still for {}", duration_s(*seconds)),

@@ -16,12 +16,21 @@ const FIRST_ANSWER: Duration = Duration::from_secs(30);
 /// A healthy deployment ends our sessions in milliseconds.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// A client that had its first answer.
+#[derive(Debug)]
+pub struct Connected {
+    /// The client.
+    pub client: Client,
+    /// What the driver tries again by itself, for the manifest.
+    pub retries: Value,
+}
+
 /// A client whose pool is never the bottleneck: a worker may leave many operations behind that outlived
 /// their deadline, each with its connection. The driver opens only what is needed at a time.
 ///
 /// # Errors
 /// For people, without secrets: the URI is not understood, or nobody answers.
-pub async fn connect(uri: &str, workloads: &[Workload]) -> Result<Client, String> {
+pub async fn connect(uri: &str, workloads: &[Workload]) -> Result<Connected, String> {
     let hide = |text: String| hide_credentials(&text, uri);
     let parsed = ClientOptions::parse(uri).await;
     let mut options =
@@ -29,12 +38,17 @@ pub async fn connect(uri: &str, workloads: &[Workload]) -> Result<Client, String
     let workers: u32 = workloads.iter().map(|w| w.workers).sum();
     options.app_name = Some("mongosoak".into());
     options.max_pool_size = Some(workers.saturating_mul(CONNECTIONS_PER_WORKER).max(10));
+    // Both are on in the driver unless the URI turns them off.
+    let retries = json!({
+        "writes": options.retry_writes.unwrap_or(true),
+        "reads": options.retry_reads.unwrap_or(true),
+    });
     let client = Client::with_options(options).map_err(|e| hide(outcome::text(&e)))?;
     let database = client.database("admin");
     let mut task = tokio::task::JoinSet::new();
     task.spawn(async move { database.run_command(doc! { "ping": 1 }).await });
     match tokio::time::timeout(FIRST_ANSWER, task.join_next()).await {
-        Ok(Some(Ok(Ok(_)))) => Ok(client),
+        Ok(Some(Ok(Ok(_)))) => Ok(Connected { client, retries }),
         Ok(Some(Ok(Err(error)))) => Err(hide(format!("no answer to ping: {}", outcome::text(&error)))),
         Ok(_) => Err("the first ping panicked".into()),
         Err(_) => Err(format!("no answer to ping within {} s", FIRST_ANSWER.as_secs())),
@@ -48,7 +62,8 @@ pub async fn shut_down(client: Client) {
 }
 
 /// What the deployment says of itself, for the manifest.
-pub async fn describe(client: &Client) -> Value {
+pub async fn describe(connected: &Connected) -> Value {
+    let client = &connected.client;
     let admin = client.database("admin");
     let build = admin.run_command(doc! { "buildInfo": 1 }).await.ok();
     let hello = admin.run_command(doc! { "hello": 1 }).await.ok();
@@ -58,6 +73,7 @@ pub async fn describe(client: &Client) -> Value {
     };
     json!({
         "version": text(&build, "version"),
+        "retries": connected.retries,
         "storage_engine": text(&build, "storageEngines"),
         "set_name": text(&hello, "setName"),
         "hosts": text(&hello, "hosts"),

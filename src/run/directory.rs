@@ -150,8 +150,6 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "write_concern": w.write_concern.to_string(),
         "read_concern": "local",
         "read_preference": w.read_preference,
-        "retry_writes": true,
-        "retry_reads": true,
         "distribution": w.distribution,
         "deadline_s": w.deadline.as_secs_f64(),
     })

@@ -151,9 +151,19 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
     });
     let mut display = JoinSet::new();
     display.spawn(ctx.progress.clone().events(ctx.events.watch()));
+    // Ends with this function, signalled or not.
+    let mut announcer = JoinSet::new();
+    announcer.spawn(announce(ctx.progress.clone(), ctx.stop.clone()));
     phases(&ctx, binary.as_ref(), documents, samples).await;
     ctx.events.send(Event::Finished).await;
     finish(ctx, tasks, display, request.keep_data).await
+}
+
+/// Says at once that a signal was heard: the orderly end takes its time.
+async fn announce(progress: Progress, stop: Stop) {
+    stop.orderly.cancelled().await;
+    let signal = stop.signal().unwrap_or("signal");
+    progress.say(&format!("            {signal}: stopping in order; once more to stop at once"));
 }
 
 async fn find_binary(request: &Request) -> Result<Option<Binary>, CannotRun> {
@@ -287,8 +297,9 @@ async fn with_cluster(
         (Cluster::Managed(_), None) => return Err(Early::Broken("no cluster was started".into())),
     };
     let connecting = client::connect(&uri, &ctx.scenario.workloads);
-    let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?;
-    let servers = or_stop(ctx, client::describe(&client)).await?;
+    let connected = or_stop(ctx, connecting).await?.map_err(Early::Broken)?;
+    let servers = or_stop(ctx, client::describe(&connected)).await?;
+    let client = connected.client;
     write_manifest(ctx, binary, &servers).map_err(|e| Early::Broken(e.to_string()))?;
     let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents));
     let driven = load_and_drive(ctx, &client, cluster, documents.clone(), &ledger, samples).await;
@@ -301,7 +312,7 @@ async fn with_cluster(
         healed.map_err(|e| Early::Broken(format!("put the cluster back before the data is checked: {e}")))?;
     }
     let connecting = client::connect(&uri, &ctx.scenario.workloads);
-    let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?;
+    let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?.client;
     let verified = verify(ctx, &client, documents, &ledger).await;
     client::shut_down(client).await;
     verified
@@ -353,8 +364,11 @@ async fn load(ctx: &Context, client: &Client, documents: Documents) -> Result<()
         workload::LoadError::Stopped => Early::Interrupted,
         error => Early::Broken(error.to_string()),
     })?;
-    let workload::Loaded { seconds, storage_bytes, data_bytes } = loaded;
-    let documents = dataset.documents;
+    // A checkpoint makes the sizes true, but is not ours to ask of somebody else's servers.
+    let flush = matches!(ctx.scenario.cluster, Cluster::Managed(_));
+    let workload::Sizes { storage_bytes, data_bytes } =
+        or_stop(ctx, workload::sizes(client, dataset, flush)).await?;
+    let (documents, seconds) = (dataset.documents, loaded.as_secs_f64());
     ctx.events.send(Event::Loaded { documents, seconds, storage_bytes, data_bytes }).await;
     Ok(())
 }

@@ -26,7 +26,7 @@ mod workload;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
@@ -302,15 +302,18 @@ pub enum When {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measures {
     /// Longest baseline window before a fault.
+    #[serde(rename = "baseline_s", serialize_with = "seconds")]
     pub baseline: Duration,
     /// How long a recovery must hold; `None`: 60 s, shrunk to a third of the time that is left
     /// before the next fault or the end, never below 10 s.
+    #[serde(rename = "sustained_for_s", serialize_with = "optional_seconds")]
     pub sustained_for: Option<Duration>,
     /// Throughput share of the baseline that counts as recovered (0.95).
     pub sustained_throughput: f64,
     /// p99 may be this many times the baseline's (1.25) ...
     pub sustained_p99_factor: f64,
     /// ... plus this much (1 ms).
+    #[serde(rename = "sustained_p99_slack_s", serialize_with = "seconds")]
     pub sustained_p99_slack: Duration,
 }
 
@@ -330,19 +333,37 @@ impl Default for Measures {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Limits {
     /// Longest sustained recovery of any fault, from its effect; a censored one breaks it.
+    #[serde(rename = "sustained_recovery_s", serialize_with = "optional_seconds")]
     pub sustained_recovery: Option<Duration>,
     /// Longest hard outage of any fault.
+    #[serde(rename = "hard_outage_s", serialize_with = "optional_seconds")]
     pub hard_outage: Option<Duration>,
     /// Longest time between two successful operations around any fault.
+    #[serde(rename = "longest_gap_s", serialize_with = "optional_seconds")]
     pub longest_gap: Option<Duration>,
     /// Acknowledged majority writes that may be missing (more is a violation anyway).
     pub lost_majority_writes: Option<u64>,
     /// Acknowledged weaker writes that may be missing.
     pub lost_permitted_writes: Option<u64>,
     /// Whole-run p99 of the response time, by workload.
+    #[serde(rename = "p99_s", serialize_with = "named_seconds")]
     pub p99: BTreeMap<String, Duration>,
     /// Share of failed and unknown operations of all, by workload (0 to 1).
     pub error_share: BTreeMap<String, f64>,
     /// Fewer effective faults make the run inconclusive.
     pub min_effective_faults: Option<u64>,
+}
+
+// In the manifest a duration is a number of seconds, and its name says so.
+
+fn seconds<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(value.as_secs_f64())
+}
+
+fn optional_seconds<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    value.map(|duration| duration.as_secs_f64()).serialize(to)
+}
+
+fn named_seconds<S: Serializer>(values: &BTreeMap<String, Duration>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(values.iter().map(|(name, duration)| (name, duration.as_secs_f64())))
 }

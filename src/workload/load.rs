@@ -50,11 +50,9 @@ pub enum LoadError {
     Panicked(tokio::task::JoinError),
 }
 
-/// What was loaded.
+/// How large the collection is.
 #[derive(Clone, Copy, Debug)]
-pub struct Loaded {
-    /// From the first batch to the majority barrier behind the last one, without indexes.
-    pub seconds: f64,
+pub struct Sizes {
     /// `collStats.storageSize`; `None`: the server did not say.
     pub storage_bytes: Option<u64>,
     /// `collStats.size`.
@@ -73,7 +71,8 @@ struct Loader {
 }
 
 /// Writes documents 0 to `dataset.documents` - 1 (version 0), then a majority barrier, then the indexes.
-/// When it returns, every document is acknowledged by a majority. `progress` counts them.
+/// When it returns, every document is acknowledged by a majority. `progress` counts them. Gives the time from
+/// the first batch to the barrier, without the indexes.
 ///
 /// # Errors
 /// When the collection is not empty, the server refuses, or `stop` is cancelled.
@@ -84,7 +83,7 @@ pub async fn load(
     clock: Clock,
     progress: &Arc<AtomicU64>,
     stop: &CancellationToken,
-) -> Result<Loaded, LoadError> {
+) -> Result<Duration, LoadError> {
     let namespace = format!("{}.{}", dataset.database, dataset.collection);
     let refused = |error: mongodb::error::Error| LoadError::Refused {
         namespace: namespace.clone(),
@@ -109,16 +108,22 @@ pub async fn load(
     let strong = with_concern(client, dataset, WriteConcern::majority());
     let nothing = doc! { "$setOnInsert": { "v": 0 } };
     strong.update_one(doc! { "_id": 0_i64 }, nothing).await.map_err(refused)?;
-    let seconds = (clock.now() - started).as_secs_f64();
+    let took = clock.now() - started;
     for field in &dataset.indexes {
         let model = IndexModel::builder().keys(doc! { field.as_str(): 1 }).build();
         strong.create_index(model).await.map_err(refused)?;
     }
-    let stats =
-        client.database(&dataset.database).run_command(doc! { "collStats": &dataset.collection }).await;
-    let stats = stats.unwrap_or_default();
-    let number = |name: &str| number(&stats, name);
-    Ok(Loaded { seconds, storage_bytes: number("storageSize"), data_bytes: number("size") })
+    Ok(took)
+}
+
+/// Asks for the sizes; `flush` makes a checkpoint first, before which the server knows only the past.
+pub async fn sizes(client: &Client, dataset: &Dataset, flush: bool) -> Sizes {
+    if flush && let Err(error) = client.database("admin").run_command(doc! { "fsync": 1 }).await {
+        tracing::info!(error = outcome::text(&error), "no checkpoint after the load");
+    }
+    let command = doc! { "collStats": &dataset.collection };
+    let stats = client.database(&dataset.database).run_command(command).await.unwrap_or_default();
+    Sizes { storage_bytes: number(&stats, "storageSize"), data_bytes: number(&stats, "size") }
 }
 
 fn with_concern(client: &Client, dataset: &Dataset, concern: WriteConcern) -> Collection<RawDocumentBuf> {
