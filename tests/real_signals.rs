@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use real::place::Place;
+use real::run_dir::at_s;
 use real::tester::{Ended, STOP_WITHIN, Tester, output, program};
-use real::{PATIENCE, processes, wait_for};
+use real::{PATIENCE, now_s, processes, wait_for};
+use serde_json::Value;
 
 /// A run of a standalone server or a set, whose phases are as long as asked for.
 fn scenario(topology: &str, warmup: &str, documents: u32, fault: &str) -> String {
@@ -34,20 +36,23 @@ deadline = "60s"
     )
 }
 
+/// The process of a `node_started` event.
+fn pid_of(event: &Value) -> i32 {
+    i32::try_from(event["pid"].as_i64().unwrap()).unwrap()
+}
+
 const KILL_AND_WAIT: &str =
     "[[fault]]\ndo = { kill = { target = \"primary\", restart_after = \"5m\" } }\nat = [\"1s\"]";
 
 /// Waits for the end of a run that was just told to stop, and looks at all that it promises.
 async fn ends_in_order(tester: Tester, place: &Place, signal: &str) -> Ended {
-    let (dir, pid) = (tester.dir.clone(), tester.pid());
+    let dir = tester.dir.clone();
     let ended = tester.end(STOP_WITHIN).await;
     println!("{signal}: ended after {:.1} s", ended.took.as_secs_f64());
     assert_eq!(processes::servers(place.path()), [0; 0], "left behind");
-    // Also no zombies: whose parent has gone belongs to nobody.
-    let started: Vec<_> = dir.events_named("node_started").iter().map(|e| e["pid"].as_i64()).collect();
-    for server in started.iter().flatten() {
-        let state = processes::state(i32::try_from(*server).unwrap());
-        assert!(state.is_none_or(|(_, parent)| parent != pid), "{server} is {state:?}");
+    let started = dir.events_named("node_started");
+    for server in started.iter().map(pid_of) {
+        assert_ne!(processes::state(server), Some('Z'), "{server} was never waited for");
     }
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     let report = dir.json("report.json");
@@ -110,6 +115,8 @@ async fn real_sigint_while_a_fault_holds() {
     let place = Place::new();
     let tester = Tester::run(&place, &scenario("standalone", "1s", 100, KILL_AND_WAIT));
     tester.event("fault_effective", PATIENCE).await;
+    let server = pid_of(&tester.dir.event("node_started"));
+    assert_eq!(processes::state(server), None, "killed, but never waited for");
     tokio::time::sleep(Duration::from_secs(2)).await;
     tester.signal(Signal::SIGINT);
     let dir = tester.dir.clone();
@@ -134,12 +141,11 @@ async fn real_sigint_twice_while_a_set_has_no_primary() {
 
 /// Brings a run to its last check and freezes its server there, so that the check cannot end.
 async fn frozen_at_verification(place: &Place) -> Tester {
-    let short = scenario("standalone", "0s", 20_000, "").replace("10m", "2s");
+    let short = scenario("standalone", "0s", 100_000, "").replace("10m", "2s");
     let tester = Tester::run(place, &short);
-    tester.phase("heal", PATIENCE).await;
-    let server = tester.dir.event("node_started")["pid"].as_i64().unwrap();
+    let server = pid_of(&tester.event("node_started", PATIENCE).await);
     tester.phase("verify", PATIENCE).await;
-    processes::signal(i32::try_from(server).unwrap(), Signal::SIGSTOP);
+    processes::signal(server, Signal::SIGSTOP);
     tokio::time::sleep(Duration::from_millis(500)).await;
     tester
 }
@@ -175,12 +181,11 @@ async fn real_kill_9_of_the_tester() {
     let place = Place::new();
     let tester = Tester::run(&place, &scenario("replica-set", "1s", 100, ""));
     let dir = tester.dir.clone();
-    wait_for("four seconds", PATIENCE, || {
-        let seen = dir.reached("measure") && dir.seconds("writers").len() >= 4;
-        seen.then_some(())
-    })
-    .await;
+    let rows = || dir.seconds("writers").len();
+    wait_for("four seconds", PATIENCE, || (dir.reached("measure") && rows() >= 4).then_some(())).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
     tester.signal(Signal::SIGKILL);
+    let killed_s = now_s();
     tester.end(STOP_WITHIN).await;
     wait_for("end of the servers", Duration::from_secs(5), || {
         processes::servers(place.path()).is_empty().then_some(())
@@ -194,5 +199,7 @@ async fn real_kill_9_of_the_tester() {
     assert_eq!(report["verdict"]["outcome"], "error");
     let seconds = dir.seconds("writers");
     assert!(seconds.iter().copied().eq(0..seconds.len() as u64), "a second is missing: {seconds:?}");
+    let measured_s = killed_s - at_s(dir.events_named("phase").last().unwrap());
+    assert!(seconds.len() as f64 >= measured_s - 2.0, "{seconds:?}, killed after {measured_s} s");
     assert!(report["workloads"][0]["ok"].as_u64().unwrap() > 0, "{:#}", report["workloads"]);
 }

@@ -10,7 +10,7 @@ pub mod processes;
 pub mod run_dir;
 pub mod tester;
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use mongosoak::clock::Clock;
 
@@ -29,4 +29,10 @@ pub async fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() 
         assert!(clock.now() < deadline, "not seen within {deadline:?}: {what}");
         tokio::time::sleep(POLL).await;
     }
+}
+
+/// Wall clock, in seconds since 1970.
+pub fn now_s() -> f64 {
+    let clock = Clock::start();
+    clock.wall(clock.now()).duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }

@@ -19,12 +19,11 @@ fn data_folder(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(arguments.next()?).into_owned())
 }
 
-/// State letter and parent of a process; `None`: there is none. A zombie's state is `Z`.
-pub fn state(pid: i32) -> Option<(char, i32)> {
+/// State letter of a process, `Z` for one that has ended and was not waited for; `None`: there is none.
+pub fn state(pid: i32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before the bracket may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// Sends a signal to a process that this test, or the program under test, started.
