@@ -168,19 +168,8 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
 }
 
 fn error_classes(record: &RunRecord, workload: &str) -> Vec<ErrorClass> {
-    let mut all: Vec<_> = record
-        .errors
-        .iter()
-        .filter(|e| e.workload == workload)
-        .map(|e| ErrorClass {
-            class: e.class.clone(),
-            code: e.code,
-            count: e.count,
-            first_s: e.first_s,
-            last_s: e.last_s,
-            sample: e.sample.clone(),
-        })
-        .collect();
+    let of_it = record.errors.iter().filter(|line| line.workload == workload);
+    let mut all: Vec<_> = of_it.map(|line| line.error.clone()).collect();
     all.sort_by_key(|e| std::cmp::Reverse(e.count));
     all
 }

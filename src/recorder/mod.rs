@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::clock::{self, Moment};
 use crate::event::{Event, Phase, Stamped};
+use crate::report::data::ErrorClass;
 use crate::workload::Sample;
 use availability::Availability;
 use files::{Appender, Timeline};
@@ -73,23 +74,14 @@ struct Lane {
     errors: Vec<ErrorLine>,
 }
 
-/// Errors of one class, as in `errors.json`. Times are seconds from the start of the measured phase.
+/// One line of `errors.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorLine {
     /// Workload.
     pub workload: String,
-    /// Our word for it.
-    pub class: String,
-    /// The server's code.
-    pub code: Option<i32>,
-    /// How many.
-    pub count: u64,
-    /// First one.
-    pub first_s: f64,
-    /// Last one.
-    pub last_s: f64,
-    /// One text.
-    pub sample: String,
+    /// What failed, how often, when.
+    #[serde(flatten)]
+    pub error: ErrorClass,
 }
 
 impl Recorder {
@@ -211,15 +203,15 @@ impl Recorder {
         if let Some(errors) = &sample.errors {
             let offset = |at: Moment| millis(at.as_secs_f64() - zero.as_secs_f64());
             let line = |((class, code), cell): (&crate::workload::ErrorKey, &crate::workload::ErrorCell)| {
-                ErrorLine {
-                    workload: lane.name.clone(),
+                let error = ErrorClass {
                     class: (*class).into(),
                     code: *code,
                     count: cell.count,
                     first_s: offset(cell.first),
                     last_s: offset(cell.last),
                     sample: cell.sample.clone(),
-                }
+                };
+                ErrorLine { workload: lane.name.clone(), error }
             };
             lane.errors = errors.iter().map(line).collect();
             self.write_errors()?;

@@ -1,6 +1,7 @@
 //! The conductor: the phases of a run in order, and the only module that knows all the others.
 
 mod client;
+mod data;
 mod directory;
 mod drive;
 mod warmup;
@@ -8,7 +9,6 @@ mod warmup;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use mongodb::Client;
@@ -23,7 +23,7 @@ use crate::dataset::Documents;
 use crate::event::{Event, Events, Phase};
 use crate::exit::Outcome;
 use crate::judge;
-use crate::ledger::{self, Ledger};
+use crate::ledger::Ledger;
 use crate::live::Progress;
 use crate::logging::{self, LogGuard};
 use crate::plan::Plan;
@@ -313,7 +313,7 @@ async fn with_cluster(
     }
     let connecting = client::connect(&uri, &ctx.scenario.workloads);
     let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?.client;
-    let verified = verify(ctx, &client, documents, &ledger).await;
+    let verified = data::verify(ctx, &client, documents, &ledger).await;
     client::shut_down(client).await;
     verified
 }
@@ -326,7 +326,7 @@ async fn load_and_drive(
     ledger: &Arc<Ledger>,
     samples: mpsc::Sender<Sample>,
 ) -> Result<(), Early> {
-    load(ctx, client, documents.clone()).await?;
+    data::load(ctx, client, documents.clone()).await?;
     match drive::drive(ctx, Parts { client, cluster, documents, ledger, samples }).await {
         Ended::Completed => Ok(()),
         Ended::Interrupted => Err(Early::Interrupted),
@@ -342,60 +342,6 @@ async fn or_stop<T>(ctx: &Context, work: impl Future<Output = T>) -> Result<T, E
         () = ctx.stop.orderly.cancelled() => Err(Early::Interrupted),
         done = work => Ok(done),
     }
-}
-
-async fn load(ctx: &Context, client: &Client, documents: Documents) -> Result<(), Early> {
-    let dataset = &ctx.scenario.dataset;
-    ctx.events.send(Event::Phase { phase: Phase::Load }).await;
-    let progress = Arc::new(AtomicU64::new(0));
-    let shown = CancellationToken::new();
-    let mut display = JoinSet::new();
-    display.spawn(ctx.progress.clone().counting(
-        "documents loaded",
-        Arc::clone(&progress),
-        dataset.documents,
-        shown.clone(),
-    ));
-    let loading = workload::load(client, dataset, documents, ctx.clock, &progress, &ctx.stop.orderly);
-    let loaded = or_stop(ctx, loading).await;
-    shown.cancel();
-    while display.join_next().await.is_some() {}
-    let loaded = loaded?.map_err(|error| match error {
-        workload::LoadError::Stopped => Early::Interrupted,
-        error => Early::Broken(error.to_string()),
-    })?;
-    // A checkpoint makes the sizes true, but is not ours to ask of somebody else's servers.
-    let flush = matches!(ctx.scenario.cluster, Cluster::Managed(_));
-    let workload::Sizes { storage_bytes, data_bytes } =
-        or_stop(ctx, workload::sizes(client, dataset, flush)).await?;
-    let (documents, seconds) = (dataset.documents, loaded.as_secs_f64());
-    ctx.events.send(Event::Loaded { documents, seconds, storage_bytes, data_bytes }).await;
-    Ok(())
-}
-
-async fn verify(ctx: &Context, client: &Client, documents: Documents, ledger: &Ledger) -> Result<(), Early> {
-    ctx.events.send(Event::Phase { phase: Phase::Verify }).await;
-    let dataset = &ctx.scenario.dataset;
-    let at = ledger::Deployment {
-        client: client.clone(),
-        namespace: (dataset.database.clone(), dataset.collection.clone()),
-        documents,
-        clock: ctx.clock,
-    };
-    let progress = Arc::new(AtomicU64::new(0));
-    let shown = CancellationToken::new();
-    let mut display = JoinSet::new();
-    display.spawn(ctx.progress.clone().counting(
-        "keys checked",
-        Arc::clone(&progress),
-        ledger.end(),
-        shown.clone(),
-    ));
-    let books = ledger::verify(ledger, &at, &progress, &ctx.stop.orderly).await;
-    shown.cancel();
-    while display.join_next().await.is_some() {}
-    ctx.events.send(Event::Verified { ledger: Box::new(books) }).await;
-    if ctx.stop.orderly.is_cancelled() { Err(Early::Interrupted) } else { Ok(()) }
 }
 
 /// A run directory as the user may type it.
