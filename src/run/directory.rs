@@ -194,3 +194,39 @@ pub fn remove_data(dir: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(documents: u64) -> Scenario {
+        let text = format!(
+            "name = \"x\"\nduration = \"10s\"\n[dataset]\ndocuments = {documents}\n\
+             [[workload]]\nname = \"r\"\nop = \"read\"\n"
+        );
+        crate::scenario::parse(&Source { path: "x.toml".into(), text }).unwrap()
+    }
+
+    #[test]
+    fn a_disk_that_would_be_full_is_refused_with_what_is_free_and_what_is_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = check_space(dir.path(), &scenario(1_000_000_000_000), 400).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        // 3 members x 10^12 documents x 400 bytes x 3.
+        assert!(error.to_string().contains("about 3352762"), "{error}");
+        assert!(error.to_string().contains("--out"), "{error}");
+    }
+
+    #[test]
+    fn a_run_directory_is_made_once_and_latest_leads_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("run");
+        assert_eq!(make(Some(&out), "x", 1, SystemTime::UNIX_EPOCH).unwrap(), out);
+        std::fs::write(out.join("something"), "").unwrap();
+        let error = make(Some(&out), "x", 1, SystemTime::UNIX_EPOCH).unwrap_err();
+        assert!(error.to_string().contains("not empty"), "{error}");
+        link_latest(dir.path(), "run").unwrap();
+        link_latest(dir.path(), "run").unwrap();
+        assert!(dir.path().join("latest/something").exists());
+    }
+}
