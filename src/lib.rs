@@ -11,6 +11,7 @@ pub mod dataset;
 pub mod entropy;
 pub mod event;
 pub mod exit;
+pub mod file;
 pub mod judge;
 pub mod ledger;
 pub mod live;

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ledger, State};
 use crate::clock::Clock;
-use crate::dataset::Documents;
+use crate::dataset::{Documents, id};
 use crate::recording::{Finding, Ledger as Books};
 
 /// Keys per range: large enough that the round trip costs nothing, small enough to repeat (8 MB).
@@ -289,9 +289,4 @@ fn sample(part: &mut Books, kind: &str, key: String, detail: &str) {
     if part.samples.len() < MAX_SAMPLES {
         part.samples.push(Finding { kind: kind.into(), key, detail: detail.into() });
     }
-}
-
-/// Keys are stored as signed integers; 2^63 of them are enough.
-fn id(key: u64) -> i64 {
-    i64::try_from(key).unwrap_or(i64::MAX)
 }

@@ -45,12 +45,6 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("write {}: {error}", path.display()))
 }
 
-/// Replaces a small file as a whole: readers see the old one or the new one.
-pub fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let fresh = path.with_extension("tmp");
-    std::fs::write(&fresh, text).and_then(|()| std::fs::rename(&fresh, path)).map_err(|e| named(path, &e))
-}
-
 /// A text as one CSV cell.
 pub fn csv_text(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::clock::{self, Moment};
 use crate::event::{Event, Phase, Stamped};
+use crate::file;
 use crate::report::data::ErrorClass;
 use crate::workload::Sample;
 use availability::Availability;
@@ -221,7 +222,7 @@ impl Recorder {
 
     fn write_errors(&self) -> io::Result<()> {
         let all: Vec<_> = self.lanes.iter().flat_map(|lane| &lane.errors).collect();
-        files::replace(&self.dir.join("errors.json"), &serde_json::to_string_pretty(&all)?)
+        file::replace(&self.dir.join("errors.json"), &serde_json::to_string_pretty(&all)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

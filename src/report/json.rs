@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::data::Report;
+use crate::file;
 
 /// Name of the file in the run directory.
 pub const FILE: &str = "report.json";
@@ -13,7 +14,5 @@ pub const FILE: &str = "report.json";
 /// # Errors
 /// When it cannot be written.
 pub fn write(dir: &Path, report: &Report) -> io::Result<()> {
-    let fresh = dir.join("report.json.tmp");
-    std::fs::write(&fresh, serde_json::to_string_pretty(report)? + "\n")?;
-    std::fs::rename(fresh, dir.join(FILE))
+    file::replace(&dir.join(FILE), &(serde_json::to_string_pretty(report)? + "\n"))
 }

@@ -8,6 +8,7 @@ use nix::sys::statvfs::statvfs;
 use serde_json::{Value, json};
 
 use crate::cluster::Binary;
+use crate::file;
 use crate::plan::Plan;
 use crate::scenario::{Cluster, Scenario, Source, Topology};
 
@@ -171,9 +172,7 @@ fn host() -> Value {
 /// # Errors
 /// When it cannot be written.
 pub fn write_manifest(dir: &Path, manifest: &Value) -> io::Result<()> {
-    let (path, fresh) = (dir.join("manifest.json"), dir.join("manifest.json.tmp"));
-    std::fs::write(&fresh, serde_json::to_string_pretty(manifest)? + "\n")?;
-    std::fs::rename(fresh, path)
+    file::replace(&dir.join("manifest.json"), &(serde_json::to_string_pretty(manifest)? + "\n"))
 }
 
 /// Removes the nodes' data, which the next run does not need; their logs stay.

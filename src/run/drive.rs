@@ -1,6 +1,5 @@
 //! Warm-up, measured phase and drain: the part of a run in which load flows.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,13 +105,13 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
         biased;
         ended = early_end(&ctx.stop, &ctx.broken, &mut tasks) => {
             let now = ctx.clock.now();
-            return finish(ctx, &drive, tasks, epoch..now, ended).await;
+            return finish(ctx, &drive, tasks, now, ended).await;
         }
         start = warmup::run(ctx, &mut live, epoch) => start,
     };
     let planned_end = start + ctx.scenario.duration;
     drive.measure(start, planned_end);
-    tasks.last_second.send_replace(Some(last_second(epoch, planned_end)));
+    tasks.last_second.send_replace(Some(drive.last_second(planned_end)));
     ctx.events.send_at(start, Event::Phase { phase: Phase::Measure }).await;
     ctx.clock.sleep_until(start).await;
     let usage_before = monitor::usage();
@@ -124,7 +123,7 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     };
     let end = planned_end.min(ctx.clock.now());
     report_usage(ctx, &drive, usage_before).await;
-    finish(ctx, &drive, tasks, epoch..end, ended).await
+    finish(ctx, &drive, tasks, end, ended).await
 }
 
 async fn start_tasks(
@@ -200,16 +199,9 @@ async fn report_usage(ctx: &Context, drive: &Drive, before: monitor::Usage) {
 }
 
 /// Ends everything in order: workers, seconds, faults, watchers.
-async fn finish(
-    ctx: &Context,
-    drive: &Drive,
-    mut tasks: Tasks,
-    driven: Range<Moment>,
-    ended: Ended,
-) -> Ended {
-    let Range { start: epoch, end } = driven;
+async fn finish(ctx: &Context, drive: &Drive, mut tasks: Tasks, end: Moment, ended: Ended) -> Ended {
     drive.close(end);
-    tasks.last_second.send_replace(Some(last_second(epoch, end)));
+    tasks.last_second.send_replace(Some(drive.last_second(end)));
     tasks.stop_workers.cancel();
     tasks.ends.measured.cancel();
     ctx.events.send_at(end, Event::Phase { phase: Phase::Heal }).await;
@@ -232,11 +224,6 @@ async fn finish(
         (Ended::Completed, Ok(())) if ctx.stop.orderly.is_cancelled() => Ended::Interrupted,
         (ended, _) => ended,
     }
-}
-
-fn last_second(epoch: Moment, end: Moment) -> u64 {
-    let whole = end.saturating_sub(epoch).as_nanos().saturating_sub(1) / 1_000_000_000;
-    u64::try_from(whole).unwrap_or(u64::MAX)
 }
 
 /// Waits until every worker has finished the operation it was at.

@@ -190,11 +190,18 @@ impl Drive {
         self.ends_at(end);
     }
 
-    fn ends_at(&self, end: Moment) {
+    /// Number of the last second of a drive that ends at `end`.
+    #[must_use]
+    pub fn last_second(&self, end: Moment) -> u64 {
         let last = end.saturating_sub(self.epoch).as_nanos().saturating_sub(1) / 1_000_000_000;
+        u64::try_from(last).unwrap_or(u64::MAX)
+    }
+
+    fn ends_at(&self, end: Moment) {
+        let last = self.last_second(end);
         for lane in &self.lanes {
             lane.end.store(u64::try_from(end.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-            lane.stats.close(u64::try_from(last).unwrap_or(u64::MAX));
+            lane.stats.close(last);
         }
     }
 

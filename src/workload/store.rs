@@ -9,7 +9,7 @@ use mongodb::options::{
 };
 use mongodb::{Client, Collection};
 
-use crate::dataset::Documents;
+use crate::dataset::{Documents, id};
 use crate::ledger::Ledger;
 use crate::outcome::{self, Cause, Outcome};
 use crate::scenario::{Dataset, ReadPreference, Workload, WriteConcern};
@@ -155,11 +155,6 @@ impl Store {
 /// The driver takes an update only as a document, not as bytes.
 fn decode(bytes: &[u8]) -> Result<Document, bson::error::Error> {
     Document::try_from(RawDocument::from_bytes(bytes)?)
-}
-
-/// Keys are stored as signed integers; 2^63 of them are enough.
-fn id(key: u64) -> i64 {
-    i64::try_from(key).unwrap_or(i64::MAX)
 }
 
 fn driver_write_concern(concern: WriteConcern) -> DriverWriteConcern {
