@@ -30,9 +30,9 @@ use crate::plan::Plan;
 use crate::recorder::{self, Recorder};
 use crate::report::data::{Reason, Report};
 use crate::report::json;
-use crate::scenario::{Cluster, Scenario, Source};
+use crate::scenario::{Cluster, Engine, Scenario, Source};
 use crate::signals::Stop;
-use crate::workload::{self, Sample};
+use crate::workload::{self, Monitor, Sample};
 use drive::{Ended, Parts};
 
 pub use directory::without_credentials;
@@ -302,7 +302,12 @@ async fn with_cluster(
     let client = connected.client;
     write_manifest(ctx, binary, &servers).map_err(|e| Early::Broken(e.to_string()))?;
     let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents));
-    let driven = load_and_drive(ctx, &client, cluster, documents.clone(), &ledger, samples).await;
+    let monitor = start_monitor(ctx, &uri).await?;
+    let reach = Reach { client: &client, monitor: monitor.as_ref(), cluster };
+    let driven = load_and_drive(ctx, reach, documents.clone(), &ledger, samples).await;
+    if let Some(monitor) = monitor {
+        monitor.stop().await;
+    }
     // Operations without an answer may be left, and are given up here. A client in which that happened is
     // used for nothing more.
     client::shut_down(client).await;
@@ -318,16 +323,32 @@ async fn with_cluster(
     verified
 }
 
+/// The ways to the deployment.
+struct Reach<'a> {
+    client: &'a Client,
+    monitor: Option<&'a Monitor>,
+    cluster: Option<&'a Arc<ManagedCluster>>,
+}
+
+/// Watches the deployment if there is a workload that does not leave that to the driver.
+async fn start_monitor(ctx: &Context, uri: &str) -> Result<Option<Monitor>, Early> {
+    if ctx.scenario.workloads.iter().all(|workload| workload.engine == Engine::Driver) {
+        return Ok(None);
+    }
+    let monitor = Monitor::start(uri).await;
+    monitor.map(Some).map_err(|text| Early::Broken(client::hide_credentials(&text, uri)))
+}
+
 async fn load_and_drive(
     ctx: &Context,
-    client: &Client,
-    cluster: Option<&Arc<ManagedCluster>>,
+    reach: Reach<'_>,
     documents: Documents,
     ledger: &Arc<Ledger>,
     samples: mpsc::Sender<Sample>,
 ) -> Result<(), Early> {
+    let Reach { client, monitor, cluster } = reach;
     data::load(ctx, client, documents.clone()).await?;
-    match drive::drive(ctx, Parts { client, cluster, documents, ledger, samples }).await {
+    match drive::drive(ctx, Parts { client, monitor, cluster, documents, ledger, samples }).await {
         Ended::Completed => Ok(()),
         Ended::Interrupted => Err(Early::Interrupted),
         Ended::Broken(why) => Err(Early::Broken(why)),

@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 pub use load::{LoadError, Sizes, load, sizes};
 pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
-pub use store::{Outcomes, Request, Store};
+pub use store::{Monitor, Outcomes, Request, Session, Store, Traffic, Wire};
 
 use crate::clock::{Clock, Moment};
 use crate::dataset::Documents;
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
-use crate::scenario::{Dataset, OpKind, Workload};
+use crate::scenario::{Dataset, Engine, OpKind, Workload};
 pub use pacer::PATIENCE;
 use pacer::Pacer;
 use stats::{Finished, Stats};
@@ -54,6 +54,8 @@ pub struct Lane {
     /// Settings.
     pub workload: Workload,
     store: Store,
+    /// Our own client, if the workload wants it.
+    wire: Option<Wire>,
     ledger: Arc<Ledger>,
     pacer: Option<Pacer>,
     /// Of all workers together: with a block for each, most keys of a young collection would be holes.
@@ -118,6 +120,9 @@ pub struct Drive {
 pub struct DriveInput<'a> {
     /// One client for the whole run.
     pub client: &'a mongodb::Client,
+    /// Watches the deployment for the workloads that do not use the driver; there must be one if there are
+    /// any.
+    pub monitor: Option<&'a Monitor>,
     /// Where.
     pub dataset: &'a Dataset,
     /// What, how fast, by how many.
@@ -142,7 +147,9 @@ impl Drive {
                 input.documents.clone(),
                 Arc::clone(input.ledger),
             );
+            let monitor = input.monitor.filter(|_| workload.engine == Engine::Wire);
             Arc::new(Lane {
+                wire: monitor.map(|monitor| store.wire(monitor, input.dataset, workload)),
                 store,
                 ledger: Arc::clone(input.ledger),
                 pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, rate)),

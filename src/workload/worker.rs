@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::choice::Choice;
 use super::pacer::Arrival;
 use super::stats::Finished;
-use super::store::Request;
+use super::store::{Outcomes, Request, Session};
 use super::{Lane, WorkerError};
 use crate::clock::{Alarm, Clock, Moment};
 
@@ -61,6 +61,8 @@ pub struct Worker {
     clock: Clock,
     alarm: Alarm,
     choice: Choice,
+    /// `None`: the driver sends.
+    session: Option<Session>,
     in_flight: JoinSet<()>,
     /// The same tasks, oldest first.
     oldest: VecDeque<AbortHandle>,
@@ -74,7 +76,8 @@ impl Worker {
     pub fn new(lane: Arc<Lane>, index: usize, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
         let alarm = Alarm::new(clock)?;
         let (in_flight, oldest) = (JoinSet::new(), VecDeque::new());
-        Ok(Self { lane, index, clock, alarm, choice: Choice::new(seed), in_flight, oldest })
+        let session = lane.wire.as_ref().map(|wire| wire.session(index, clock));
+        Ok(Self { lane, index, clock, alarm, choice: Choice::new(seed), session, in_flight, oldest })
     }
 
     /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
@@ -140,33 +143,13 @@ impl Worker {
         }
     }
 
-    /// Sends one operation in a task of its own and waits for it until the deadline. The driver's
-    /// future is not dropped then: it goes on, and its late result is booked.
+    /// Sends one operation, waits for it until the deadline, and books it.
     async fn perform(&mut self, request: Request, intended: Moment, free: bool) -> Result<(), WorkerError> {
-        let (answer, mut receiver) = oneshot::channel();
         let sent = self.clock.now();
         self.busy().set(Some(sent));
-        let lane = Arc::clone(&self.lane);
-        let task = self.in_flight.spawn(async move {
-            let outcomes = lane.store.execute(request).await;
-            if let Err(late) = answer.send(outcomes) {
-                lane.store.book(request, &late);
-                lane.abandoned.fetch_sub(1, Ordering::Relaxed);
-            }
-        });
-        self.oldest.push_back(task);
-        let deadline = self.lane.workload.deadline;
-        let outcomes = match tokio::time::timeout(deadline, &mut receiver).await {
-            Ok(Ok(outcomes)) => outcomes,
-            Ok(Err(_)) => return Err(self.broken().await),
-            Err(_) => {
-                // The answer may have come at this very moment: after the close it is here or late.
-                receiver.close();
-                receiver.try_recv().unwrap_or_else(|_| {
-                    self.lane.abandoned.fetch_add(1, Ordering::Relaxed);
-                    request.given_up(deadline)
-                })
-            }
+        let outcomes = match &mut self.session {
+            Some(session) => session.execute(request, sent).await,
+            None => self.execute_in_task(request).await?,
         };
         let finished = self.clock.now();
         self.busy().set(None);
@@ -180,6 +163,34 @@ impl Worker {
             outcome: Some(&outcome),
         });
         Ok(())
+    }
+
+    /// Lets the driver do it in a task of its own. Its future is not dropped at the deadline: it goes on,
+    /// and its late result is booked.
+    async fn execute_in_task(&mut self, request: Request) -> Result<Outcomes, WorkerError> {
+        let (answer, mut receiver) = oneshot::channel();
+        let lane = Arc::clone(&self.lane);
+        let task = self.in_flight.spawn(async move {
+            let outcomes = lane.store.execute(request).await;
+            if let Err(late) = answer.send(outcomes) {
+                lane.store.book(request, &late);
+                lane.abandoned.fetch_sub(1, Ordering::Relaxed);
+            }
+        });
+        self.oldest.push_back(task);
+        let deadline = self.lane.workload.deadline;
+        match tokio::time::timeout(deadline, &mut receiver).await {
+            Ok(Ok(outcomes)) => Ok(outcomes),
+            Ok(Err(_)) => Err(self.broken().await),
+            Err(_) => {
+                // The answer may have come at this very moment: after the close it is here or late.
+                receiver.close();
+                Ok(receiver.try_recv().unwrap_or_else(|_| {
+                    self.lane.abandoned.fetch_add(1, Ordering::Relaxed);
+                    request.given_up(deadline)
+                }))
+            }
+        }
     }
 
     /// Clears the tasks that ended, and drops the oldest when too many did not.

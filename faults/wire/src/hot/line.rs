@@ -78,7 +78,7 @@ impl Line {
     }
 
     /// Sends a request and waits for its reply, which is then in [`Line::reply`]. May be dropped at any
-    /// time: [`Line::is_idle`] and [`Line::has_sent`] then tell how far it came.
+    /// time: [`Line::has_sent`] then tells how far it came.
     ///
     /// # Errors
     /// [`LineError`]; the line is then of no use any more.
@@ -109,10 +109,10 @@ impl Line {
         &self.inbox[self.reply.clone()]
     }
 
-    /// Whether it can be used again.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.state == State::Idle
+    /// Whether it can be used for another exchange, as far as the kernel knows: not if the server closed
+    /// it meanwhile.
+    pub fn is_ready(&mut self) -> bool {
+        self.check_quiet().is_ok()
     }
 
     /// Whether the request of an exchange that was dropped had left as a whole, so that the server may
@@ -175,7 +175,8 @@ impl Line {
     /// Finds the body in a message of this length.
     fn open(&self, length: usize) -> Result<Range<usize>, FormatError> {
         let start = HEADER_BYTES + PROLOGUE_BYTES;
-        let head = self.inbox[..length].get(HEADER_BYTES..start).ok_or(FormatError::Truncated("the flags"))?;
+        let head =
+            self.inbox[..length].get(HEADER_BYTES..start).ok_or(FormatError::Truncated("the flags"))?;
         let flags = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
         // More to come would be a reply without a request, the next time.
         let unknown = flags & (REQUIRED_BITS | MORE_TO_COME) & !CHECKSUM_PRESENT;

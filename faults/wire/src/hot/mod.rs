@@ -6,11 +6,13 @@
 //! can reach another request.
 
 mod answer;
+mod hello;
 mod line;
 mod message;
 mod scan;
 
 pub use answer::{Answer, Refusal};
+pub use hello::GreetError;
 pub use line::{Line, LineError};
 pub use message::Message;
 pub use scan::{Element, Elements};

@@ -71,7 +71,10 @@ impl<'a> Elements<'a> {
 fn value_length(kind: u8, rest: &[u8]) -> Result<usize, FormatError> {
     let prefixed = |more: usize| {
         let length = Bytes(rest).i32(WHAT)?;
-        usize::try_from(length).ok().and_then(|length| length.checked_add(more)).ok_or(FormatError::Truncated(WHAT))
+        usize::try_from(length)
+            .ok()
+            .and_then(|length| length.checked_add(more))
+            .ok_or(FormatError::Truncated(WHAT))
     };
     let text = |from: usize| {
         let rest = rest.get(from..).ok_or(FormatError::Truncated(WHAT))?;
@@ -168,8 +171,10 @@ mod tests {
     #[test]
     fn every_type_is_stepped_over() {
         let raw = RawDocumentBuf::try_from(&every_type()).unwrap();
-        let expected: Vec<_> =
-            every_type().iter().map(|(name, value)| (name.clone().into_bytes(), value.element_type() as u8)).collect();
+        let expected: Vec<_> = every_type()
+            .iter()
+            .map(|(name, value)| (name.clone().into_bytes(), value.element_type() as u8))
+            .collect();
         assert_eq!(names(raw.as_bytes()).unwrap(), expected);
         let find = |name: &str| Elements::of(raw.as_bytes()).unwrap().find(name.as_bytes()).unwrap();
         assert_eq!(find("text").unwrap().as_text().unwrap(), "ü");
