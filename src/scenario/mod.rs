@@ -47,6 +47,9 @@ pub struct Scenario {
     pub duration: Duration,
     /// What is driven before the measured phase and not judged.
     pub warmup: Warmup,
+    /// Threads of the tester that drive load, at least 1; `None`: one for each core of the machine, half of
+    /// them where the servers share it.
+    pub threads: Option<u32>,
     /// What is tested.
     pub cluster: Cluster,
     /// The data that is loaded first.

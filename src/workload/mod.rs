@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use load::{LoadError, Sizes, load, sizes};
 pub use sampler::{Sample, Sampler};
@@ -28,17 +29,14 @@ pub use pacer::PATIENCE;
 use pacer::Pacer;
 use stats::{Finished, Stats};
 pub use worker::CONNECTIONS_PER_WORKER;
-use worker::{Busy, Worker};
+use worker::{Busy, Place, Worker};
 
 /// The tester itself broke. Errors of the database never come here.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// An operation's task panicked.
-    #[error("a worker's operation panicked: {0}")]
+    /// An operation panicked, and its worker with it unless it was abandoned.
+    #[error("a worker panicked: {0}")]
     Panicked(JoinError),
-    /// An operation's task ended without an answer.
-    #[error("a worker's operation ended without an answer")]
-    NoAnswer,
     /// The kernel's timer failed.
     #[error("a worker's timer failed: {0}")]
     Timer(std::io::Error),
@@ -47,12 +45,23 @@ pub enum WorkerError {
     Start(std::io::Error),
 }
 
+/// One thread of the tester that drives load: a single-threaded runtime with a driver client of its own, so
+/// that an operation never moves between threads and no lock is shared.
+#[derive(Clone, Debug)]
+pub struct Core {
+    /// Where the workers run.
+    pub runtime: tokio::runtime::Handle,
+    /// A client that lives there.
+    pub client: mongodb::Client,
+}
+
 /// What the workers of one workload share.
 #[derive(Debug)]
 pub struct Lane {
     /// Settings.
     pub workload: Workload,
-    store: Store,
+    /// One for each core.
+    stores: Vec<Store>,
     ledger: Arc<Ledger>,
     pacer: Option<Pacer>,
     /// Of all workers together: with a block for each, most keys of a young collection would be holes.
@@ -92,15 +101,9 @@ impl Lane {
         Duration::from_nanos(self.end.load(Ordering::Relaxed))
     }
 
-    fn book_missed(&self, intended: Moment, now: Moment) {
-        let finished = now;
-        self.stats.record(&Finished {
-            intended,
-            sent: None,
-            finished,
-            worker_was_free: false,
-            outcome: None,
-        });
+    fn book_missed(&self, core: usize, intended: Moment, now: Moment) {
+        let (sent, outcome, worker_was_free) = (None, None, false);
+        self.stats.record(core, &Finished { intended, sent, finished: now, worker_was_free, outcome });
     }
 }
 
@@ -108,6 +111,7 @@ impl Lane {
 #[derive(Clone, Debug)]
 pub struct Drive {
     lanes: Vec<Arc<Lane>>,
+    runtimes: Vec<tokio::runtime::Handle>,
     clock: Clock,
     epoch: Moment,
 }
@@ -115,8 +119,8 @@ pub struct Drive {
 /// What a drive needs.
 #[derive(Debug)]
 pub struct DriveInput<'a> {
-    /// One client for the whole run.
-    pub client: &'a mongodb::Client,
+    /// The threads that drive the load, at least one.
+    pub cores: &'a [Core],
     /// Where.
     pub dataset: &'a Dataset,
     /// What, how fast, by how many.
@@ -134,19 +138,16 @@ impl Drive {
     #[must_use]
     pub fn new(input: &DriveInput<'_>, clock: Clock) -> Self {
         let lane = |workload: &Workload| {
-            let store = Store::new(
-                input.client,
-                input.dataset,
-                workload,
-                input.documents.clone(),
-                Arc::clone(input.ledger),
-            );
+            let store = |core: &Core| {
+                let (documents, ledger) = (input.documents.clone(), Arc::clone(input.ledger));
+                Store::new(&core.client, input.dataset, workload, documents, ledger)
+            };
             Arc::new(Lane {
-                store,
+                stores: input.cores.iter().map(store).collect(),
                 ledger: Arc::clone(input.ledger),
                 pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, rate)),
                 keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
-                stats: Stats::new(input.epoch),
+                stats: Stats::new(input.epoch, input.cores.len()),
                 busy: (0..workload.workers).map(|_| Busy::default()).collect(),
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
@@ -156,10 +157,12 @@ impl Drive {
                 workload: workload.clone(),
             })
         };
-        Self { lanes: input.workloads.iter().map(lane).collect(), clock, epoch: input.epoch }
+        let runtimes = input.cores.iter().map(|core| core.runtime.clone()).collect();
+        Self { lanes: input.workloads.iter().map(lane).collect(), runtimes, clock, epoch: input.epoch }
     }
 
-    /// Starts all workers in the caller's set. They run until `stop`.
+    /// Starts all workers, spread over the cores; the caller's set joins them, and dropping it ends them.
+    /// They run until `stop`.
     ///
     /// # Errors
     /// When the process has no descriptor left.
@@ -172,9 +175,16 @@ impl Drive {
         for (l, lane) in self.lanes.iter().enumerate() {
             for w in 0..lane.busy.len() {
                 let seed = plan::stream_seed(seed, "worker", ((l as u64) << 32) | w as u64);
-                let worker =
-                    Worker::new(Arc::clone(lane), w, self.clock, seed).map_err(WorkerError::Start)?;
-                tasks.spawn(worker.run(stop.clone()));
+                let place = Place { core: (l + w) % self.runtimes.len(), index: w };
+                let runtime = &self.runtimes[place.core];
+                // The worker's alarm belongs to the runtime that it will run on.
+                let worker = {
+                    let _entered = runtime.enter();
+                    Worker::new(Arc::clone(lane), place, self.clock, seed).map_err(WorkerError::Start)?
+                };
+                let running = AbortOnDropHandle::new(runtime.spawn(worker.run(stop.clone())));
+                tasks
+                    .spawn(async { running.await.unwrap_or_else(|error| Err(WorkerError::Panicked(error))) });
             }
         }
         Ok(())
@@ -213,7 +223,7 @@ impl Drive {
         self.ends_at(end.min(self.clock.now()));
         for lane in &self.lanes {
             for intended in lane.pacer.iter().flat_map(|pacer| pacer.take_overdue(end)) {
-                lane.book_missed(intended, end);
+                lane.book_missed(0, intended, end);
             }
         }
     }

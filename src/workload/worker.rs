@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -61,10 +60,19 @@ enum Start {
     Over,
 }
 
+/// Which worker this is, and where it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Number of its core, and of its store and shard there.
+    pub core: usize,
+    /// Number within its lane.
+    pub index: usize,
+}
+
 /// One worker of a lane.
 pub struct Worker {
     lane: Arc<Lane>,
-    index: usize,
+    place: Place,
     clock: Clock,
     alarm: Alarm,
     rng: ChaCha8Rng,
@@ -75,22 +83,25 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Worker number `index` of a lane.
+    /// A worker of a lane; to be called within the runtime that it will run on.
     ///
     /// # Errors
     /// When the process has no descriptor left for its alarm.
-    pub fn new(lane: Arc<Lane>, index: usize, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
+    pub fn new(lane: Arc<Lane>, place: Place, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
         let rng = ChaCha8Rng::from_seed(seed);
         let alarm = Alarm::new(clock)?;
         let (in_flight, oldest) = (JoinSet::new(), VecDeque::new());
-        Ok(Self { lane, index, clock, alarm, rng, chooser: None, in_flight, oldest })
+        Ok(Self { lane, place, clock, alarm, rng, chooser: None, in_flight, oldest })
     }
 
     /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
     /// arrivals that were intended before the end are sent or missed.
     ///
     /// # Errors
-    /// Only when the tester itself is broken: an operation's task panicked, or the timer failed.
+    /// Only when the tester itself is broken: an abandoned operation panicked, or the timer failed.
+    ///
+    /// # Panics
+    /// When an operation does.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), WorkerError> {
         let _alive = Alive::new(Arc::clone(&self.lane));
         loop {
@@ -104,7 +115,7 @@ impl Worker {
                 self.nothing_to_read(intended).await;
                 continue;
             };
-            self.perform(request, intended, worker_was_free).await?;
+            self.perform(request, intended, worker_was_free).await;
         }
         self.finish().await
     }
@@ -123,7 +134,7 @@ impl Worker {
             return Ok(Start::Over);
         }
         if let Arrival::Missed(_) = arrival {
-            self.lane.book_missed(intended, now);
+            self.lane.book_missed(self.place.core, intended, now);
             // Thousands may be due at once after a freeze: let others run.
             tokio::task::consume_budget().await;
             return Ok(Start::Missed);
@@ -143,7 +154,7 @@ impl Worker {
     /// Nothing was acknowledged yet that could be read. An arrival is then missed.
     async fn nothing_to_read(&self, intended: Moment) {
         if self.lane.pacer.is_some() {
-            self.lane.book_missed(intended, self.clock.now());
+            self.lane.book_missed(self.place.core, intended, self.clock.now());
         } else {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -185,50 +196,54 @@ impl Worker {
         ledger.next_acknowledged(key)
     }
 
-    /// Sends one operation in a task of its own and waits for it until the deadline. The driver's
-    /// future is not dropped then: it goes on, and its late result is booked.
-    async fn perform(&mut self, request: Request, intended: Moment, free: bool) -> Result<(), WorkerError> {
-        let (answer, mut receiver) = oneshot::channel();
+    /// Sends one operation and waits for it until the deadline. The driver's future is not dropped then: it
+    /// goes on in a task of its own, and its late result is booked.
+    async fn perform(&mut self, request: Request, intended: Moment, free: bool) {
+        let (lane, core) = (Arc::clone(&self.lane), self.place.core);
+        let mut operation = Box::pin(async move { lane.stores[core].execute(request).await });
         let sent = self.clock.now();
         self.busy().set(Some(sent));
-        let lane = Arc::clone(&self.lane);
-        let task = self.in_flight.spawn(async move {
-            let outcomes = lane.store.execute(request).await;
-            if let Err(late) = answer.send(outcomes) {
-                lane.store.book(request, &late);
-                lane.abandoned.fetch_sub(1, Ordering::Relaxed);
-            }
-        });
-        self.oldest.push_back(task);
         let deadline = self.lane.workload.deadline;
-        let outcomes = match tokio::time::timeout(deadline, &mut receiver).await {
-            Ok(Ok(outcomes)) => outcomes,
-            Ok(Err(_)) => return Err(self.broken().await),
+        let outcomes = match tokio::time::timeout(deadline, operation.as_mut()).await {
+            Ok(outcomes) => outcomes,
             Err(_) => {
-                // The answer may have come at this very moment: after the close it is here or late.
-                receiver.close();
-                receiver.try_recv().unwrap_or_else(|_| {
-                    self.lane.abandoned.fetch_add(1, Ordering::Relaxed);
-                    vec![timed_out(request, deadline)]
-                })
+                self.abandon(request, operation);
+                vec![timed_out(request, deadline)]
             }
         };
         let finished = self.clock.now();
         self.busy().set(None);
-        self.lane.store.book(request, &outcomes);
+        self.lane.stores[core].book(request, &outcomes);
         let outcome = worst(outcomes);
-        self.lane.stats.record(&Finished {
-            intended,
-            sent: Some(sent),
-            finished,
-            worker_was_free: free,
-            outcome: Some(&outcome),
+        self.lane.stats.record(
+            core,
+            &Finished {
+                intended,
+                sent: Some(sent),
+                finished,
+                worker_was_free: free,
+                outcome: Some(&outcome),
+            },
+        );
+    }
+
+    /// Lets an operation go on without its worker.
+    fn abandon(&mut self, request: Request, operation: impl Future<Output = Vec<Outcome>> + Send + 'static) {
+        let (lane, core) = (Arc::clone(&self.lane), self.place.core);
+        lane.abandoned.fetch_add(1, Ordering::Relaxed);
+        let task = self.in_flight.spawn(async move {
+            let late = operation.await;
+            lane.stores[core].book(request, &late);
+            lane.abandoned.fetch_sub(1, Ordering::Relaxed);
         });
-        Ok(())
+        self.oldest.push_back(task);
     }
 
     /// Clears the tasks that ended, and drops the oldest when too many did not.
     async fn reap(&mut self) -> Result<(), WorkerError> {
+        if self.in_flight.is_empty() {
+            return Ok(());
+        }
         while let Some(ended) = self.in_flight.try_join_next() {
             self.ended(ended)?;
         }
@@ -255,13 +270,6 @@ impl Worker {
         }
     }
 
-    async fn broken(&mut self) -> WorkerError {
-        match self.in_flight.join_next().await {
-            Some(Err(panic)) => WorkerError::Panicked(panic),
-            _ => WorkerError::NoAnswer,
-        }
-    }
-
     /// Gives abandoned operations a last chance to say what became of them.
     async fn finish(mut self) -> Result<(), WorkerError> {
         let drained = tokio::time::timeout(GRACE, async {
@@ -274,7 +282,7 @@ impl Worker {
     }
 
     fn busy(&self) -> &Busy {
-        &self.lane.busy[self.index]
+        &self.lane.busy[self.place.index]
     }
 }
 
