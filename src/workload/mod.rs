@@ -1,5 +1,6 @@
 //! The load: what is sent, when, by whom, and what became of it. It does not know that faults exist.
 
+mod choice;
 mod load;
 mod pacer;
 mod sampler;
@@ -18,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub use load::{LoadError, Sizes, load, sizes};
 pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
-pub use store::{Request, Store};
+pub use store::{Outcomes, Request, Store};
 
 use crate::clock::{Clock, Moment};
 use crate::dataset::Documents;

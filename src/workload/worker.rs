@@ -5,20 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::choice::Choice;
 use super::pacer::Arrival;
 use super::stats::Finished;
-use super::store::Request;
+use super::store::{Outcomes, Request};
 use super::{Lane, WorkerError};
 use crate::clock::{Alarm, Clock, Moment};
-use crate::dataset::Chooser;
-use crate::ledger::State;
-use crate::outcome::{Cause, Outcome};
-use crate::scenario::OpKind;
 
 /// Operations of one worker that outlived their deadline and are not resolved. Each is a task of some
 /// 10 kB and a connection. Of more than this many the oldest is dropped: it stays unknown, and the driver
@@ -30,8 +25,6 @@ const MAX_ABANDONED: u32 = 64;
 pub const CONNECTIONS_PER_WORKER: u32 = MAX_ABANDONED + 1;
 /// How long a worker waits for abandoned operations at the end.
 const GRACE: Duration = Duration::from_secs(2);
-/// Other keys that are tried when the chosen one is not acknowledged.
-const KEY_TRIES: u32 = 32;
 
 /// What others may see of a worker: nanoseconds on the run clock since which its operation is in
 /// flight, plus one; 0 while it waits.
@@ -75,8 +68,7 @@ pub struct Worker {
     place: Place,
     clock: Clock,
     alarm: Alarm,
-    rng: ChaCha8Rng,
-    chooser: Option<Chooser>,
+    choice: Choice,
     in_flight: JoinSet<()>,
     /// The same tasks, oldest first.
     oldest: VecDeque<AbortHandle>,
@@ -88,10 +80,9 @@ impl Worker {
     /// # Errors
     /// When the process has no descriptor left for its alarm.
     pub fn new(lane: Arc<Lane>, place: Place, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
-        let rng = ChaCha8Rng::from_seed(seed);
         let alarm = Alarm::new(clock)?;
         let (in_flight, oldest) = (JoinSet::new(), VecDeque::new());
-        Ok(Self { lane, place, clock, alarm, rng, chooser: None, in_flight, oldest })
+        Ok(Self { lane, place, clock, alarm, choice: Choice::new(seed), in_flight, oldest })
     }
 
     /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
@@ -111,7 +102,7 @@ impl Worker {
                 Start::Missed => continue,
                 Start::Over => break,
             };
-            let Some(request) = self.next_request() else {
+            let Some(request) = self.choice.next(&self.lane) else {
                 self.nothing_to_read(intended).await;
                 continue;
             };
@@ -160,42 +151,6 @@ impl Worker {
         }
     }
 
-    fn next_request(&mut self) -> Option<Request> {
-        let lane = Arc::clone(&self.lane);
-        match lane.pick_kind(self.rng.random::<f64>()) {
-            OpKind::Insert => {
-                let count = u64::from(lane.workload.batch);
-                Some(Request::Insert { first: lane.fresh_keys(count), count })
-            }
-            OpKind::Read => Some(Request::Read { key: self.acknowledged_key()? }),
-            OpKind::Update => {
-                let key = self.acknowledged_key()?;
-                Some(Request::Update { key, version: lane.next_version() })
-            }
-        }
-    }
-
-    /// A key that was acknowledged, by the lane's distribution.
-    fn acknowledged_key(&mut self) -> Option<u64> {
-        let ledger = &self.lane.ledger;
-        let keys = if ledger.loaded() > 0 { ledger.loaded() } else { ledger.high_water() };
-        // Without loaded documents the key space grows: follow it in doublings, so that hot keys stay
-        // hot for a while.
-        if self.chooser.as_ref().is_none_or(|c| keys >= 2 * c.n()) {
-            self.chooser = Chooser::new(self.lane.workload.distribution, keys).ok();
-        }
-        let chooser = self.chooser.as_ref()?;
-        let mut key = chooser.choose(&mut self.rng);
-        for _ in 0..KEY_TRIES {
-            if ledger.state(key) == State::Acknowledged {
-                return Some(key);
-            }
-            key = chooser.choose(&mut self.rng);
-        }
-        // Another workload's block has hardly begun: its keys are mostly holes.
-        ledger.next_acknowledged(key)
-    }
-
     /// Sends one operation and waits for it until the deadline. The driver's future is not dropped then: it
     /// goes on in a task of its own, and its late result is booked.
     async fn perform(&mut self, request: Request, intended: Moment, free: bool) {
@@ -208,13 +163,13 @@ impl Worker {
             Ok(outcomes) => outcomes,
             Err(_) => {
                 self.abandon(request, operation);
-                vec![timed_out(request, deadline)]
+                request.given_up(deadline)
             }
         };
         let finished = self.clock.now();
         self.busy().set(None);
         self.lane.stores[core].book(request, &outcomes);
-        let outcome = worst(outcomes);
+        let outcome = outcomes.worst();
         self.lane.stats.record(
             core,
             &Finished {
@@ -228,7 +183,7 @@ impl Worker {
     }
 
     /// Lets an operation go on without its worker.
-    fn abandon(&mut self, request: Request, operation: impl Future<Output = Vec<Outcome>> + Send + 'static) {
+    fn abandon(&mut self, request: Request, operation: impl Future<Output = Outcomes> + Send + 'static) {
         let (lane, core) = (Arc::clone(&self.lane), self.place.core);
         lane.abandoned.fetch_add(1, Ordering::Relaxed);
         let task = self.in_flight.spawn(async move {
@@ -284,25 +239,6 @@ impl Worker {
     fn busy(&self) -> &Busy {
         &self.lane.busy[self.place.index]
     }
-}
-
-fn timed_out(request: Request, deadline: Duration) -> Outcome {
-    let cause = Cause::deadline(deadline.as_secs_f64());
-    match request {
-        Request::Read { .. } => Outcome::Failed(cause),
-        Request::Insert { .. } | Request::Update { .. } => Outcome::Unknown(cause),
-    }
-}
-
-/// An operation is as good as its worst key: unknown before failed before ok. Of equals the first: the
-/// later keys of an ordered batch were not attempted because of it.
-fn worst(outcomes: Vec<Outcome>) -> Outcome {
-    let rank = |o: &Outcome| match o {
-        Outcome::Ok => 0,
-        Outcome::Failed(_) => 1,
-        Outcome::Unknown(_) => 2,
-    };
-    outcomes.into_iter().rev().max_by_key(rank).unwrap_or(Outcome::Ok)
 }
 
 /// Counts a worker as alive for as long as it exists, panics included.
