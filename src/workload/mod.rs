@@ -23,7 +23,7 @@ pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
 pub use store::{Outcomes, Request, Store};
 
 use crate::clock::{Clock, Moment};
-use crate::dataset::Documents;
+use crate::dataset::{Documents, Sequence};
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
 use crate::scenario::{Dataset, OpKind, Workload};
@@ -88,6 +88,8 @@ pub struct Lane {
     /// Signed: an operation may end in the instant before it is counted.
     abandoned: AtomicI64,
     version: AtomicU32,
+    /// Where a sequential choice stands.
+    sequence: Sequence,
     /// In nanoseconds on the run clock.
     end: AtomicU64,
     cumulative: Vec<(f64, OpKind)>,
@@ -173,6 +175,7 @@ impl Drive {
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
                 version: AtomicU32::new(0),
+                sequence: Sequence::default(),
                 end: AtomicU64::new(u64::MAX),
                 cumulative: cumulative(&workload.mix),
                 workload: workload.clone(),

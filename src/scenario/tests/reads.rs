@@ -47,7 +47,7 @@ fn every_key() {
     assert_eq!((writers.batch, writers.rate_ops_s), (100, Some(0.5)));
     assert_eq!(writers.write_concern, WriteConcern::Nodes(2));
     assert_eq!(readers.mix, [(OpKind::Insert, 1.0), (OpKind::Read, 94.0), (OpKind::Update, 5.0)]);
-    assert_eq!(readers.distribution, Distribution::Zipfian(0.8));
+    assert_eq!(readers.distribution, Distribution::Zipfian { exponent: 0.8, scrambled: true });
     assert_eq!((readers.read_preference, readers.deadline), (ReadPreference::SecondaryPreferred, S(3)));
     let [stop, kill] = scenario.faults.as_slice() else { panic!("not two faults") };
     assert_eq!(stop.spec, FaultSpec::Stop(End { target: Target::Node("node3".into()), restart_after: S(0) }));

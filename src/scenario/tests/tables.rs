@@ -72,11 +72,6 @@ fn not_yet() {
         "driver",
     );
     refused(
-        &text("", "distribution = «\"latest\""),
-        r#""distribution" in [[workload]]: distribution "latest" is not in this version yet"#,
-        "uniform, zipfian",
-    );
-    refused(
         "duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = { mix = { «scan = 1, read = 1 } }\n",
         r#"operation "scan" in op.mix of [[workload]] is not in this version yet"#,
         "insert, read, update",
@@ -201,16 +196,6 @@ fn workloads() {
         &text("", "write_concern = «\"tagged\""),
         r#""write_concern" in [[workload]]: other names than "majority" are not in this version yet"#,
         "a number of members",
-    );
-    refused(
-        &text("", "distribution = «{ uniform = 1 }"),
-        r#""distribution" in [[workload]]: uniform has no parameters"#,
-        "uniform",
-    );
-    refused(
-        &text("", "distribution = { zipfian = «0 }"),
-        r#""zipfian" in distribution of [[workload]]: 0 is out of range"#,
-        "0.99",
     );
     refused(
         &text("", "read_preference = «\"primry\""),
