@@ -25,7 +25,8 @@ use super::{
 const ROOT: Names<'_> = Names {
     what: "key",
     now: &[
-        "name", "seed", "duration", "warmup", "cluster", "dataset", "workload", "fault", "measures", "limits",
+        "name", "seed", "duration", "warmup", "threads", "cluster", "dataset", "workload", "fault",
+        "measures", "limits",
     ],
     later: &[],
 };
@@ -69,6 +70,8 @@ const LIMITS: Names<'_> = Names {
     later: &[],
 };
 
+/// More cores than any machine has that drives load.
+const MOST_THREADS: u32 = 1024;
 /// Longest sets that MongoDB lets vote.
 const MOST_MEMBERS: u8 = 7;
 const DEFAULT_MEMBERS: u8 = 3;
@@ -88,6 +91,7 @@ pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenar
             .required("duration", "write for example duration = \"10m\"", positive_duration)
             .unwrap_or_default(),
         warmup: root.optional("warmup", warmup).unwrap_or(Warmup::Auto),
+        threads: root.optional("threads", |value| count_in(value, 1..=MOST_THREADS)),
         cluster: root
             .node("cluster")
             .map_or_else(|| Cluster::Managed(Managed::default()), |node| cluster(&node)),

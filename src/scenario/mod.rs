@@ -6,6 +6,7 @@
 //! Nothing here touches a server, a disk (beyond the file itself) or the clock.
 
 mod check;
+mod distribution;
 mod fault;
 mod file;
 mod overrides;
@@ -31,6 +32,7 @@ use serde::{Serialize, Serializer};
 pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
 pub use check::MOST_FAULTS;
+pub use distribution::{DEFAULT_EXPONENT, Distribution};
 pub use problem::{Place, Problem, Problems};
 pub use source::{Source, parse, read};
 
@@ -47,6 +49,9 @@ pub struct Scenario {
     pub duration: Duration,
     /// What is driven before the measured phase and not judged.
     pub warmup: Warmup,
+    /// Threads of the tester that drive load, at least 1; `None`: one for each core of the machine, half of
+    /// them where the servers share it.
+    pub threads: Option<u32>,
     /// What is tested.
     pub cluster: Cluster,
     /// The data that is loaded first.
@@ -262,16 +267,6 @@ impl std::fmt::Display for WriteConcern {
             Self::Nodes(n) => write!(f, "{n}"),
         }
     }
-}
-
-/// Which of the acknowledged keys an operation picks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Distribution {
-    /// Each the same.
-    Uniform,
-    /// Skewed with this exponent (0.99 in YCSB), ranks scattered over the key space.
-    Zipfian(f64),
 }
 
 /// Where reads go (driver terms).

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::choice::Choice;
-use super::pacer::Arrival;
+use super::pacing::{Arrival, Pacer, Ticket, Turn};
 use super::stats::Finished;
 use super::store::{Outcomes, Request, Session};
 use super::{Lane, WorkerError};
@@ -48,19 +48,29 @@ impl Busy {
 enum Start {
     /// Send an operation, now.
     At { intended: Moment, worker_was_free: bool },
-    /// Nothing: this arrival had waited too long for a worker.
-    Missed,
+    /// Nothing yet: the arrival had waited too long for a worker, or the rate changed.
+    Again,
     /// Nothing more ever.
     Over,
+}
+
+/// Which worker this is, and where it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Number of its core, and of its store and shard there.
+    pub core: usize,
+    /// Number within its lane.
+    pub index: usize,
 }
 
 /// One worker of a lane.
 pub struct Worker {
     lane: Arc<Lane>,
-    index: usize,
+    place: Place,
     clock: Clock,
     alarm: Alarm,
     choice: Choice,
+    rate_changes: watch::Receiver<()>,
     /// `None`: the driver sends.
     session: Option<Session>,
     in_flight: JoinSet<()>,
@@ -69,132 +79,177 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Worker number `index` of a lane.
+    /// A worker of a lane; to be called within the runtime that it will run on.
     ///
     /// # Errors
     /// When the process has no descriptor left for its alarm.
-    pub fn new(lane: Arc<Lane>, index: usize, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
+    pub fn new(lane: Arc<Lane>, place: Place, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
         let alarm = Alarm::new(clock)?;
+        let rate_changes = lane.rate_changes();
         let (in_flight, oldest) = (JoinSet::new(), VecDeque::new());
-        let session = lane.wire.as_ref().map(|wire| wire.session(index, clock));
-        Ok(Self { lane, index, clock, alarm, choice: Choice::new(seed), session, in_flight, oldest })
+        let session = lane.wire.as_ref().map(|wire| wire.session(place.index, clock));
+        let choice = Choice::new(seed);
+        Ok(Self { lane, place, clock, alarm, choice, rate_changes, session, in_flight, oldest })
     }
 
     /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
     /// arrivals that were intended before the end are sent or missed.
     ///
     /// # Errors
-    /// Only when the tester itself is broken: an operation's task panicked, or the timer failed.
+    /// Only when the tester itself is broken: an abandoned operation panicked, or the timer failed.
+    ///
+    /// # Panics
+    /// When an operation does.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), WorkerError> {
         let _alive = Alive::new(Arc::clone(&self.lane));
         loop {
             self.reap().await?;
             let (intended, worker_was_free) = match self.next_start(&stop).await? {
                 Start::At { intended, worker_was_free } => (intended, worker_was_free),
-                Start::Missed => continue,
+                Start::Again => continue,
                 Start::Over => break,
             };
             let Some(request) = self.choice.next(&self.lane) else {
                 self.nothing_to_read(intended).await;
                 continue;
             };
-            self.perform(request, intended, worker_was_free).await?;
+            self.perform(request, intended, worker_was_free).await;
         }
         self.finish().await
     }
 
     /// Waits for the start of the next operation.
-    async fn next_start(&self, stop: &CancellationToken) -> Result<Start, WorkerError> {
+    async fn next_start(&mut self, stop: &CancellationToken) -> Result<Start, WorkerError> {
+        let lane = Arc::clone(&self.lane);
         let now = self.clock.now();
-        let arrival = match &self.lane.pacer {
-            Some(pacer) => pacer.take(now),
-            None if stop.is_cancelled() => return Ok(Start::Over),
-            None => Arrival::Send(now),
-        };
-        let (Arrival::Send(intended) | Arrival::Missed(intended)) = arrival;
-        if intended >= self.lane.end() {
+        let Some(pacer) = &lane.pacer else {
+            if now < lane.end() && !stop.is_cancelled() {
+                return Ok(Start::At { intended: now, worker_was_free: false });
+            }
             stop.cancelled().await;
             return Ok(Start::Over);
+        };
+        self.rate_changes.mark_unchanged();
+        let intended = match pacer.take(now) {
+            Arrival::Wait(ticket) => return self.wait_for(pacer, &ticket, stop).await,
+            Arrival::Never => return Ok(self.wait_for_a_rate(stop).await),
+            Arrival::Send(intended) if intended < lane.end() => {
+                return Ok(Start::At { intended, worker_was_free: false });
+            }
+            Arrival::Missed(intended) if intended < lane.end() => intended,
+            Arrival::Send(_) | Arrival::Missed(_) => {
+                stop.cancelled().await;
+                return Ok(Start::Over);
+            }
+        };
+        lane.book_missed(self.place.core, intended, now);
+        // Thousands may be due at once after a freeze: let others run.
+        tokio::task::consume_budget().await;
+        Ok(Start::Again)
+    }
+
+    /// Waits for an intended start, or for the change of the rate that withdraws it.
+    async fn wait_for(
+        &mut self,
+        pacer: &Pacer,
+        ticket: &Ticket,
+        stop: &CancellationToken,
+    ) -> Result<Start, WorkerError> {
+        let intended = ticket.intended;
+        loop {
+            let ahead = intended < self.lane.end();
+            tokio::select! {
+                biased;
+                woken = self.alarm.wait_until(intended), if ahead => woken.map_err(WorkerError::Timer)?,
+                Ok(()) = self.rate_changes.changed() => {}
+                // An interruption brings the end forward.
+                () = stop.cancelled() => if intended >= self.lane.end() { return Ok(Start::Over) },
+            }
+            match pacer.start(ticket, self.clock.now()) {
+                Turn::Withdrawn => return Ok(Start::Again),
+                Turn::Send if intended < self.lane.end() => {
+                    return Ok(Start::At { intended, worker_was_free: true });
+                }
+                Turn::Send | Turn::Early => {}
+            }
         }
-        if let Arrival::Missed(_) = arrival {
-            self.lane.book_missed(intended, now);
-            // Thousands may be due at once after a freeze: let others run.
-            tokio::task::consume_budget().await;
-            return Ok(Start::Missed);
-        }
-        if intended <= now {
-            return Ok(Start::At { intended, worker_was_free: false });
-        }
+    }
+
+    /// Waits until there is a rate at all.
+    async fn wait_for_a_rate(&mut self, stop: &CancellationToken) -> Start {
         tokio::select! {
             biased;
-            woken = self.alarm.wait_until(intended) => woken.map_err(WorkerError::Timer)?,
-            // An interruption brings the end forward.
-            () = stop.cancelled() => if intended >= self.lane.end() { return Ok(Start::Over) },
+            () = stop.cancelled() => Start::Over,
+            Ok(()) = self.rate_changes.changed() => Start::Again,
         }
-        Ok(Start::At { intended, worker_was_free: true })
     }
 
     /// Nothing was acknowledged yet that could be read. An arrival is then missed.
     async fn nothing_to_read(&self, intended: Moment) {
         if self.lane.pacer.is_some() {
-            self.lane.book_missed(intended, self.clock.now());
+            self.lane.book_missed(self.place.core, intended, self.clock.now());
         } else {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
     /// Sends one operation, waits for it until the deadline, and books it.
-    async fn perform(&mut self, request: Request, intended: Moment, free: bool) -> Result<(), WorkerError> {
+    async fn perform(&mut self, request: Request, intended: Moment, free: bool) {
+        let core = self.place.core;
         let sent = self.clock.now();
         self.busy().set(Some(sent));
         let outcomes = match &mut self.session {
             Some(session) => session.execute(request, sent).await,
-            None => self.execute_in_task(request).await?,
+            None => self.execute_by_driver(request).await,
         };
         let finished = self.clock.now();
         self.busy().set(None);
-        self.lane.store.book(request, &outcomes);
+        self.lane.stores[core].book(request, &outcomes);
         let outcome = outcomes.worst();
-        self.lane.stats.record(&Finished {
-            intended,
-            sent: Some(sent),
-            finished,
-            worker_was_free: free,
-            outcome: Some(&outcome),
-        });
-        Ok(())
+        self.lane.stats.record(
+            core,
+            &Finished {
+                intended,
+                sent: Some(sent),
+                finished,
+                worker_was_free: free,
+                outcome: Some(&outcome),
+            },
+        );
     }
 
-    /// Lets the driver do it in a task of its own. Its future is not dropped at the deadline: it goes on,
-    /// and its late result is booked.
-    async fn execute_in_task(&mut self, request: Request) -> Result<Outcomes, WorkerError> {
-        let (answer, mut receiver) = oneshot::channel();
-        let lane = Arc::clone(&self.lane);
-        let task = self.in_flight.spawn(async move {
-            let outcomes = lane.store.execute(request).await;
-            if let Err(late) = answer.send(outcomes) {
-                lane.store.book(request, &late);
-                lane.abandoned.fetch_sub(1, Ordering::Relaxed);
-            }
-        });
-        self.oldest.push_back(task);
+    /// The driver's future is not dropped at the deadline: it goes on in a task of its own, and its late
+    /// result is booked.
+    async fn execute_by_driver(&mut self, request: Request) -> Outcomes {
+        let (lane, core) = (Arc::clone(&self.lane), self.place.core);
+        let mut operation = Box::pin(async move { lane.stores[core].execute(request).await });
         let deadline = self.lane.workload.deadline;
-        match tokio::time::timeout(deadline, &mut receiver).await {
-            Ok(Ok(outcomes)) => Ok(outcomes),
-            Ok(Err(_)) => Err(self.broken().await),
+        match tokio::time::timeout(deadline, operation.as_mut()).await {
+            Ok(outcomes) => outcomes,
             Err(_) => {
-                // The answer may have come at this very moment: after the close it is here or late.
-                receiver.close();
-                Ok(receiver.try_recv().unwrap_or_else(|_| {
-                    self.lane.abandoned.fetch_add(1, Ordering::Relaxed);
-                    request.given_up(deadline)
-                }))
+                self.abandon(request, operation);
+                request.given_up(deadline)
             }
         }
     }
 
+    /// Lets an operation go on without its worker.
+    fn abandon(&mut self, request: Request, operation: impl Future<Output = Outcomes> + Send + 'static) {
+        let (lane, core) = (Arc::clone(&self.lane), self.place.core);
+        lane.abandoned.fetch_add(1, Ordering::Relaxed);
+        let task = self.in_flight.spawn(async move {
+            let late = operation.await;
+            lane.stores[core].book(request, &late);
+            lane.abandoned.fetch_sub(1, Ordering::Relaxed);
+        });
+        self.oldest.push_back(task);
+    }
+
     /// Clears the tasks that ended, and drops the oldest when too many did not.
     async fn reap(&mut self) -> Result<(), WorkerError> {
+        if self.in_flight.is_empty() {
+            return Ok(());
+        }
         while let Some(ended) = self.in_flight.try_join_next() {
             self.ended(ended)?;
         }
@@ -221,13 +276,6 @@ impl Worker {
         }
     }
 
-    async fn broken(&mut self) -> WorkerError {
-        match self.in_flight.join_next().await {
-            Some(Err(panic)) => WorkerError::Panicked(panic),
-            _ => WorkerError::NoAnswer,
-        }
-    }
-
     /// Gives abandoned operations a last chance to say what became of them.
     async fn finish(mut self) -> Result<(), WorkerError> {
         let drained = tokio::time::timeout(GRACE, async {
@@ -240,7 +288,7 @@ impl Worker {
     }
 
     fn busy(&self) -> &Busy {
-        &self.lane.busy[self.index]
+        &self.lane.busy[self.place.index]
     }
 }
 

@@ -204,3 +204,6 @@ fn ended_after(received: usize) -> io::Error {
     };
     io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,8 @@ use crate::scenario::ReadPreference;
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// Servers that are this much slower than the nearest one are left out, as drivers do it.
 const NEAR: Duration = Duration::from_millis(15);
+/// The first answer of a deployment that a driver has reached already.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// A healthy deployment ends our sessions in milliseconds.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -127,7 +129,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Begins to watch; returns at once.
+    /// Begins to watch; returns when there is something to see, or after some seconds.
     ///
     /// # Errors
     /// For people; it may hold the URI's credentials: the URI is not understood.
@@ -136,9 +138,13 @@ impl Monitor {
         let mut options = parsed.map_err(|e| format!("the URI is not understood: {}", outcome::text(&e)))?;
         options.app_name = Some("mongosoak".into());
         options.heartbeat_freq = Some(HEARTBEAT);
-        let (sender, topology) = watch::channel(Arc::default());
+        let (sender, mut topology) = watch::channel::<Arc<Topology>>(Arc::default());
         options.sdam_event_handler = Some(EventHandler::callback(move |event| tell(&sender, event)));
         let client = Client::with_options(options).map_err(|e| outcome::text(&e))?;
+        let seen = topology.wait_for(|topology| !topology.servers.is_empty());
+        if tokio::time::timeout(FIRST_ANSWER, seen).await.is_err() {
+            tracing::warn!("the deployment did not answer its monitor yet");
+        }
         Ok(Self { client, topology })
     }
 
