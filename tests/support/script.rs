@@ -32,6 +32,10 @@ pub enum Origin {
     Call,
 }
 
+/// The name that rules use for the first `hello` of a connection of the tester's own client; to the counts
+/// it is a `hello` like any other.
+pub const GREETING: &str = "greeting";
+
 /// Special treatment of some commands of one name.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -82,6 +86,10 @@ pub enum Answer {
     CutReply,
     /// Takes effect and is answered this much later.
     Late(Duration),
+    /// Without effect and without an answer: the connection is closed.
+    HangUp,
+    /// Takes effect and is answered; then the connection is closed.
+    Goodbye,
 }
 
 /// Name of an error code, as in `error_codes.yml` of the server.

@@ -13,3 +13,4 @@ mod exit_codes;
 mod freeze;
 mod secrets;
 mod silence;
+mod wire;
