@@ -1,5 +1,6 @@
 //! The load: what is sent, when, by whom, and what became of it. It does not know that faults exist.
 
+mod gate;
 mod load;
 mod pacer;
 mod sampler;
@@ -25,6 +26,7 @@ use crate::ledger::{KeySource, Ledger};
 use crate::plan;
 use crate::scenario::{Dataset, OpKind, Workload};
 pub use pacer::PATIENCE;
+use gate::Gate;
 use pacer::Pacer;
 use stats::{Finished, Stats};
 pub use worker::CONNECTIONS_PER_WORKER;
@@ -59,6 +61,7 @@ pub struct Lane {
     keys: Mutex<KeySource>,
     stats: Stats,
     busy: Vec<Busy>,
+    gate: Gate,
     alive: AtomicU32,
     /// Signed: an operation may end in the instant before it is counted.
     abandoned: AtomicI64,
@@ -148,6 +151,7 @@ impl Drive {
                 keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
                 stats: Stats::new(input.epoch),
                 busy: (0..workload.workers).map(|_| Busy::default()).collect(),
+                gate: Gate::new(workload.workers),
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
                 version: AtomicU32::new(0),
@@ -178,6 +182,13 @@ impl Drive {
             }
         }
         Ok(())
+    }
+
+    /// From now on the first `active` workers of a workload work and the others park (at most as many work as
+    /// there are). It acts at once in both directions; an operation in flight, and an arrival that a worker
+    /// waits for, come to their end first.
+    pub fn set_workers(&self, workload: usize, active: u32) {
+        self.lanes[workload].gate.set(active);
     }
 
     /// When the measured phase begins and will end. Everybody must know it beforehand: whoever begins or
