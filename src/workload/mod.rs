@@ -2,6 +2,7 @@
 
 mod gate;
 mod load;
+mod meter;
 mod pacer;
 mod sampler;
 mod stats;
@@ -16,6 +17,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 pub use load::{LoadError, Sizes, load, sizes};
+pub use meter::{Tally, merge};
 pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
 pub use store::{Request, Store};
@@ -26,6 +28,7 @@ use crate::ledger::{KeySource, Ledger};
 use crate::plan;
 use crate::scenario::{Dataset, OpKind, Workload};
 use gate::Gate;
+use meter::Meter;
 pub use pacer::PATIENCE;
 use pacer::Pacer;
 use stats::{Finished, Stats};
@@ -62,6 +65,7 @@ pub struct Lane {
     stats: Stats,
     busy: Vec<Busy>,
     gate: Gate,
+    meter: Meter,
     alive: AtomicU32,
     /// Signed: an operation may end in the instant before it is counted.
     abandoned: AtomicI64,
@@ -152,6 +156,7 @@ impl Drive {
                 stats: Stats::new(input.epoch),
                 busy: (0..workload.workers).map(|_| Busy::default()).collect(),
                 gate: Gate::new(workload.workers),
+                meter: Meter::default(),
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
                 version: AtomicU32::new(0),
@@ -189,6 +194,24 @@ impl Drive {
     /// waits for, come to their end first.
     pub fn set_workers(&self, workload: usize, active: u32) {
         self.lanes[workload].gate.set(active);
+    }
+
+    /// Sums up the seconds of a workload from `from` to before `to` (counted from the epoch; both lie ahead),
+    /// until they are taken with [`Drive::window`].
+    pub fn open_window(&self, workload: usize, from: u64, to: u64) {
+        self.lanes[workload].meter.open(from, to);
+    }
+
+    /// Ends the window of a workload: what its seconds held so far. `None`: there was no window.
+    #[must_use]
+    pub fn window(&self, workload: usize) -> Option<Tally> {
+        self.lanes[workload].meter.close()
+    }
+
+    /// Number of the second, counted from the epoch, that a moment lies in.
+    #[must_use]
+    pub fn second_of(&self, at: Moment) -> u64 {
+        at.saturating_sub(self.epoch).as_secs()
     }
 
     /// When the measured phase begins and will end. Everybody must know it beforehand: whoever begins or
