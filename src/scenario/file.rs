@@ -33,7 +33,7 @@ const ROOT: Names<'_> = Names {
 
 const CLUSTER: Names<'_> = Names {
     what: "key",
-    now: &["topology", "members", "mongod", "cache", "election_timeout", "auth", "tls", "parameters", "uri"],
+    now: &["topology", "members", "mongod", "cache", "oplog", "election_timeout", "auth", "tls", "parameters", "uri"],
     later: &["shards", "hooks"],
 };
 
@@ -77,6 +77,10 @@ const MOST_MEMBERS: u8 = 7;
 const DEFAULT_MEMBERS: u8 = 3;
 /// The smallest cache that mongod takes.
 const LEAST_CACHE_BYTES: u64 = 256 << 20;
+/// The smallest oplog that a server can later be resized to, and so the smallest that makes sense.
+const LEAST_OPLOG_BYTES: u64 = 990 << 20;
+/// mongod's own default, a twentieth of the free disk, would fill a disk that holds nothing but the data.
+const DEFAULT_OPLOG_BYTES: u64 = 2 << 30;
 const DEFAULT_ELECTION_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_DOCUMENTS: u64 = 100_000;
 
@@ -196,6 +200,7 @@ fn managed(table: &Table<'_>) -> Managed {
         }),
         mongod: table.optional("mongod", text_or_number),
         cache_bytes: table.optional("cache", cache).unwrap_or(LEAST_CACHE_BYTES),
+        oplog_bytes: table.optional("oplog", oplog).unwrap_or(DEFAULT_OPLOG_BYTES),
         election_timeout: table
             .optional("election_timeout", positive_duration)
             .unwrap_or(DEFAULT_ELECTION_TIMEOUT),
@@ -210,6 +215,7 @@ impl Default for Managed {
             members: DEFAULT_MEMBERS,
             mongod: None,
             cache_bytes: LEAST_CACHE_BYTES,
+            oplog_bytes: DEFAULT_OPLOG_BYTES,
             election_timeout: DEFAULT_ELECTION_TIMEOUT,
             parameters: BTreeMap::new(),
         }
@@ -226,6 +232,15 @@ fn cache(value: &DeValue<'_>) -> Result<u64, Refusal> {
     match size(value)? {
         bytes if bytes < LEAST_CACHE_BYTES => {
             Err(Refusal::new("mongod takes no cache below 256MiB").hint("write \"256MiB\" or more"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+fn oplog(value: &DeValue<'_>) -> Result<u64, Refusal> {
+    match size(value)? {
+        bytes if bytes < LEAST_OPLOG_BYTES => {
+            Err(Refusal::new("an oplog below 990MiB is too small").hint("write \"990MiB\" or more"))
         }
         bytes => Ok(bytes),
     }

@@ -104,6 +104,8 @@ pub struct Managed {
     pub mongod: Option<String>,
     /// WiredTiger cache of each node in bytes (at least 256 MiB).
     pub cache_bytes: u64,
+    /// Largest oplog of each member in bytes (at least 990 MiB); takes effect when its data is made.
+    pub oplog_bytes: u64,
     /// Replica set election timeout.
     pub election_timeout: Duration,
     /// `--setParameter` name and value.
