@@ -154,6 +154,7 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "read_preference": w.read_preference,
         "distribution": w.distribution,
         "deadline_s": w.deadline.as_secs_f64(),
+        "engine": w.engine,
     })
 }
 
