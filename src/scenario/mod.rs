@@ -9,12 +9,14 @@ mod check;
 mod distribution;
 mod fault;
 mod file;
+mod find_max;
 mod overrides;
 mod path;
 mod places;
 mod problem;
 pub mod quantity;
 mod source;
+mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -33,8 +35,10 @@ pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
 pub use check::MOST_FAULTS;
 pub use distribution::{DEFAULT_EXPONENT, Distribution};
+pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
 pub use problem::{Place, Problem, Problems};
 pub use source::{Source, parse, read};
+pub use sweep::{Loads, Sweep};
 
 /// A scenario in which every value is in range and every combination makes sense.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +64,10 @@ pub struct Scenario {
     pub workloads: Vec<Workload>,
     /// May be empty: a soak without faults.
     pub faults: Vec<FaultRule>,
+    /// One workload at one load after another, instead of a steady measured phase.
+    pub sweep: Option<Sweep>,
+    /// The search for the highest rate that holds a latency limit, instead of a steady measured phase.
+    pub find_max: Option<FindMax>,
     /// How the numbers are taken.
     pub measures: Measures,
     /// What decides between pass and fail.
@@ -96,6 +104,8 @@ pub struct Managed {
     pub mongod: Option<String>,
     /// WiredTiger cache of each node in bytes (at least 256 MiB).
     pub cache_bytes: u64,
+    /// Largest oplog of each member in bytes (at least 990 MiB); takes effect when its data is made.
+    pub oplog_bytes: u64,
     /// Replica set election timeout.
     pub election_timeout: Duration,
     /// `--setParameter` name and value.

@@ -1,7 +1,9 @@
 //! The load: what is sent, when, by whom, and what became of it. It does not know that faults exist.
 
 mod choice;
+mod gate;
 mod load;
+mod meter;
 mod pacing;
 mod sampler;
 mod stats;
@@ -18,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use load::{LoadError, Sizes, load, sizes};
+pub use meter::{Tally, merge};
 pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
 pub use store::{Monitor, Outcomes, Request, Session, Store, Traffic, Wire};
@@ -26,7 +29,13 @@ use crate::clock::{Clock, Moment};
 use crate::dataset::{Documents, Sequence};
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
+<<<<<<< HEAD
+use crate::scenario::{Dataset, OpKind, Workload};
+use gate::Gate;
+use meter::Meter;
+=======
 use crate::scenario::{Dataset, Engine, OpKind, Workload};
+>>>>>>> 24aff3af437c69fb9534ecb69ab8d846404c048d
 use pacing::{Curve, Pacer};
 pub use pacing::{PATIENCE, TooManyChanges};
 use stats::{Finished, Stats};
@@ -86,6 +95,8 @@ pub struct Lane {
     keys: Mutex<KeySource>,
     stats: Stats,
     busy: Vec<Busy>,
+    gate: Gate,
+    meter: Meter,
     alive: AtomicU32,
     /// Signed: an operation may end in the instant before it is counted.
     abandoned: AtomicI64,
@@ -181,6 +192,8 @@ impl Drive {
                 keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
                 stats: Stats::new(input.epoch, input.cores.len()),
                 busy: (0..workload.workers).map(|_| Busy::default()).collect(),
+                gate: Gate::new(workload.workers),
+                meter: Meter::default(),
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
                 version: AtomicU32::new(0),
@@ -221,6 +234,31 @@ impl Drive {
             }
         }
         Ok(())
+    }
+
+    /// From now on the first `active` workers of a workload work and the others park (at most as many work as
+    /// there are). It acts at once in both directions; an operation in flight, and an arrival that a worker
+    /// waits for, come to their end first.
+    pub fn set_workers(&self, workload: usize, active: u32) {
+        self.lanes[workload].gate.set(active);
+    }
+
+    /// Sums up the seconds of a workload from `from` to before `to` (counted from the epoch; both lie ahead),
+    /// until they are taken with [`Drive::window`].
+    pub fn open_window(&self, workload: usize, from: u64, to: u64) {
+        self.lanes[workload].meter.open(from, to);
+    }
+
+    /// Ends the window of a workload: what its seconds held so far. `None`: there was no window.
+    #[must_use]
+    pub fn window(&self, workload: usize) -> Option<Tally> {
+        self.lanes[workload].meter.close()
+    }
+
+    /// Number of the second, counted from the epoch, that a moment lies in.
+    #[must_use]
+    pub fn second_of(&self, at: Moment) -> u64 {
+        at.saturating_sub(self.epoch).as_secs()
     }
 
     /// When the measured phase begins and will end. Everybody must know it beforehand: whoever begins or

@@ -104,6 +104,7 @@ impl Worker {
         let _alive = Alive::new(Arc::clone(&self.lane));
         loop {
             self.reap().await?;
+            self.park(&stop).await;
             let (intended, worker_was_free) = match self.next_start(&stop).await? {
                 Start::At { intended, worker_was_free } => (intended, worker_was_free),
                 Start::Again => continue,
@@ -116,6 +117,17 @@ impl Worker {
             self.perform(request, intended, worker_was_free).await;
         }
         self.finish().await
+    }
+
+    /// Waits while the workload has fewer active workers than this one's number.
+    async fn park(&self, stop: &CancellationToken) {
+        if self.lane.gate.is_open(self.place.index) {
+            return;
+        }
+        tokio::select! {
+            () = self.lane.gate.wait(self.place.index) => {}
+            () = stop.cancelled() => {}
+        }
     }
 
     /// Waits for the start of the next operation.

@@ -17,6 +17,7 @@ fn defaults() {
     let Cluster::Managed(managed) = scenario.cluster else { panic!("not managed") };
     assert_eq!((managed.topology, managed.members), (Topology::ReplicaSet, 3));
     assert_eq!((managed.cache_bytes, managed.election_timeout), (256 << 20, S(10)));
+    assert_eq!(managed.oplog_bytes, 2 << 30);
     assert_eq!((managed.mongod, managed.parameters), (None, BTreeMap::new()));
     let data = scenario.dataset;
     assert_eq!((data.shape, data.documents), (Shape::Row, 100_000));

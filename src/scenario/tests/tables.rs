@@ -18,6 +18,11 @@ fn clusters() {
         "replica-set",
     );
     refused(
+        &cluster("oplog = «\"512MiB\""),
+        r#""oplog" in [cluster]: an oplog below 990MiB is too small"#,
+        "990MiB",
+    );
+    refused(
         &cluster("cache = «\"128MiB\""),
         r#""cache" in [cluster]: mongod takes no cache below 256MiB"#,
         "256MiB",
