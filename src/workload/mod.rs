@@ -29,13 +29,9 @@ use crate::clock::{Clock, Moment};
 use crate::dataset::{Documents, Sequence};
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
-<<<<<<< HEAD
-use crate::scenario::{Dataset, OpKind, Workload};
+use crate::scenario::{Dataset, Engine, OpKind, Workload};
 use gate::Gate;
 use meter::Meter;
-=======
-use crate::scenario::{Dataset, Engine, OpKind, Workload};
->>>>>>> 24aff3af437c69fb9534ecb69ab8d846404c048d
 use pacing::{Curve, Pacer};
 pub use pacing::{PATIENCE, TooManyChanges};
 use stats::{Finished, Stats};
