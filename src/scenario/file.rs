@@ -5,6 +5,7 @@
 //! sees every problem at once. A scenario with a problem is never handed out.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
@@ -80,6 +81,7 @@ const DEFAULT_DOCUMENTS: u64 = 100_000;
 /// Reads the whole tree.
 pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenario {
     let root = Table::open(KeyPath::default(), tree, &ROOT, log);
+    let folder = source.path.parent().unwrap_or(Path::new(""));
     Scenario {
         name: name(&root, source, log),
         description: description(&source.text),
@@ -92,7 +94,7 @@ pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenar
             .node("cluster")
             .map_or_else(|| Cluster::Managed(Managed::default()), |node| cluster(&node)),
         dataset: root.node("dataset").map_or_else(Dataset::default, |node| dataset(&node)),
-        workloads: root.nodes("workload").iter().map(workload::read).collect(),
+        workloads: root.nodes("workload").iter().map(|node| workload::read(node, folder)).collect(),
         faults: root.nodes("fault").iter().map(fault::read).collect(),
         measures: root.node("measures").map_or_else(Measures::default, |node| measures(&node)),
         limits: root.node("limits").map_or_else(Limits::default, |node| limits(&node)),
