@@ -9,7 +9,7 @@ use super::rate::{self, AfterOutage};
 use super::table::{Node, Refusal, Table, kind};
 use super::values::{count_in, number, plain_name, positive_duration, word};
 use super::words::Names;
-use super::{Distribution, OpKind, ReadPreference, Workload, WriteConcern};
+use super::{Distribution, OpKind, ReadPreference, Workload, WriteConcern, distribution};
 
 const WORKLOAD: Names<'_> = Names {
     what: "key",
@@ -40,8 +40,6 @@ pub(super) const UNACKNOWLEDGED: &str =
     "the outcome of a write that nobody acknowledges cannot be known, so nothing could be verified";
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
-/// The exponent of YCSB.
-const DEFAULT_SKEW: f64 = 0.99;
 /// The server takes no more in one message.
 const LARGEST_BATCH: u32 = 100_000;
 
@@ -66,7 +64,7 @@ pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
     rate(&table, folder, &mut workload);
     fill(&mut workload.workers, table.optional("workers", |value| count_in(value, 1..=u32::MAX)));
     fill(&mut workload.write_concern, table.optional("write_concern", write_concern));
-    fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution(&node)));
+    fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution::read(&node)));
     fill(&mut workload.read_preference, table.optional("read_preference", read_preference));
     fill(&mut workload.deadline, table.optional("deadline", positive_duration));
     match table.node("op") {
@@ -162,33 +160,6 @@ fn write_concern(value: &DeValue<'_>) -> Result<WriteConcern, Refusal> {
         },
         other => {
             Err(Refusal::new(format!("must be \"majority\" or a number, not {}", kind(other))).hint(TAKES))
-        }
-    }
-}
-
-/// `"uniform"`, `"zipfian"` or `{ zipfian = 0.8 }`.
-fn distribution(node: &Node<'_>) -> Option<Distribution> {
-    let names = Names {
-        what: "distribution",
-        now: &["uniform", "zipfian"],
-        later: &["latest", "hotspot", "exponential", "sequential"],
-    };
-    let (name, parameter) = node.choice("distribution")?;
-    match (name, parameter) {
-        ("uniform", None) => Some(Distribution::Uniform),
-        ("zipfian", None) => Some(Distribution::Zipfian(DEFAULT_SKEW)),
-        ("zipfian", Some(skew)) => skew
-            .read(|value| {
-                number(value, |x| 0.0 < x && x <= 5.0, "write an exponent above 0, up to 5, as 0.99")
-            })
-            .map(Distribution::Zipfian),
-        ("uniform", Some(_)) => {
-            node.refuse(Refusal::new("uniform has no parameters").hint("write \"uniform\""));
-            None
-        }
-        (other, _) => {
-            node.refuse(names.unknown(other, "").into());
-            None
         }
     }
 }

@@ -96,3 +96,17 @@ fn a_profile_that_is_not_there_is_refused() {
     let problems = bad(&text("", "rate = { profile = \"nowhere.csv\" }"));
     assert!(problems[0].message.contains("cannot read \"nowhere.csv\""), "{}", problems[0]);
 }
+
+#[test]
+fn nothing_else_changes_while_the_rate_is_searched() {
+    let search = "\n[find_max]\nworkload = \"w\"\np99 = \"50ms\"";
+    let fine = text("", &format!("rate = \"10/s\"{search}"));
+    let messages = |text: &str| parse(&source(text)).err().map(|all| all.to_string()).unwrap_or_default();
+    let spoils = |line: &str| messages(&fine.replace("rate = \"10/s\"", line));
+    assert!(
+        spoils("rate = { sine = { mean = \"9/s\", amplitude = \"1/s\", period = \"1m\" } }")
+            .contains("spoil the steps")
+    );
+    assert!(spoils("rate = \"10/s\"\nafter_outage = \"burst\"").contains("in the next"));
+    assert!(!messages(&fine).contains("rate"), "{}", messages(&fine));
+}
