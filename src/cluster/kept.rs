@@ -116,7 +116,8 @@ impl Kept {
             let node_dir = dir.join(&node.name);
             while let Some(pid) = user_of(&node_dir) {
                 if clock.now() > until {
-                    let why = format!("mongod with pid {pid} still uses it; is another run working on this data?");
+                    let why =
+                        format!("mongod with pid {pid} still uses it; is another run working on this data?");
                     return Err(ClusterError::Kept { path: node_dir, why });
                 }
                 tokio::time::sleep(POLL).await;
