@@ -8,6 +8,7 @@
 mod check;
 mod fault;
 mod file;
+mod op;
 mod overrides;
 mod path;
 mod places;
@@ -31,6 +32,7 @@ use serde::{Serialize, Serializer};
 pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
 pub use check::MOST_FAULTS;
+pub use op::{Aggregation, Op, OpKind};
 pub use problem::{Place, Problem, Problems};
 pub use source::{Source, parse, read};
 
@@ -178,49 +180,19 @@ pub struct Workload {
     pub workers: u32,
     /// Intended operations per second (open loop); `None`: closed loop.
     pub rate_ops_s: Option<f64>,
-    /// What it does: at least one kind; weights are relative, all above zero.
-    pub mix: Vec<(OpKind, f64)>,
-    /// Documents per insert, at least 1 (1: `insertOne`).
-    pub batch: u32,
+    /// What it does: at least one kind, none twice; weights are relative, all above zero.
+    pub mix: Vec<(Op, f64)>,
     /// Write concern of every write.
     pub write_concern: WriteConcern,
-    /// Which acknowledged key a read or update picks.
+    /// Read concern of every read, always sent explicitly.
+    pub read_concern: ReadConcern,
+    /// Which acknowledged key an operation picks.
     pub distribution: Distribution,
     /// Where reads go.
     pub read_preference: ReadPreference,
     /// Longest an operation may take, selection and pool wait included, before it is booked as
     /// timed out.
     pub deadline: Duration,
-}
-
-/// Kind of operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OpKind {
-    /// New documents under fresh keys.
-    Insert,
-    /// One document by its key.
-    Read,
-    /// A new version of one document, by its key.
-    Update,
-}
-
-impl OpKind {
-    /// Whether it changes data.
-    #[must_use]
-    pub const fn is_write(self) -> bool {
-        !matches!(self, Self::Read)
-    }
-
-    /// As in the scenario file.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Insert => "insert",
-            Self::Read => "read",
-            Self::Update => "update",
-        }
-    }
 }
 
 /// Write concern `w` (always sent explicitly; journal and timeout stay with the server's default).
@@ -271,6 +243,17 @@ pub enum ReadPreference {
     Secondary,
     SecondaryPreferred,
     Nearest,
+}
+
+/// Read concern level (driver terms; always sent explicitly).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the driver's own words")]
+pub enum ReadConcern {
+    Local,
+    Available,
+    Majority,
+    Linearizable,
 }
 
 /// One `[[fault]]` of the scenario: what, and when.

@@ -1,5 +1,6 @@
 //! Whole scenarios in, checked scenarios or problems with their places out.
 
+mod operations;
 mod overrides;
 mod reads;
 mod refusals;
