@@ -135,7 +135,7 @@ fn parameters_of_operations() {
         "above zero",
     );
     refused(
-        &op("{ mix = { read = 1, «scan = { length = 5 } } }"),
+        &op("{ mix = { read = 1, scan = «{ length = 5 } } }"),
         r#""weight" in op.mix.scan of [[workload]] is missing"#,
         "weight = 5",
     );
