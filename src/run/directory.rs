@@ -116,6 +116,7 @@ pub fn manifest(
             "topology": m.topology,
             "members": m.members,
             "cache_bytes": m.cache_bytes,
+            "oplog_bytes": m.oplog_bytes,
             "election_timeout_s": m.election_timeout.as_secs_f64(),
             "parameters": m.parameters,
         }),

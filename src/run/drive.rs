@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongodb::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
+use super::cores::Cores;
 use super::warmup;
 use crate::clock::Moment;
 use crate::cluster::ManagedCluster;
@@ -40,8 +40,8 @@ pub enum Ended {
 
 /// What the drive needs beside the context.
 pub struct Parts<'a> {
-    /// The run's client.
-    pub client: &'a Client,
+    /// The threads that drive load.
+    pub cores: &'a Cores,
     /// `None`: attached.
     pub cluster: Option<&'a Arc<ManagedCluster>>,
     /// Content of the documents.
@@ -88,7 +88,7 @@ impl Tasks {
 pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     let epoch = ctx.clock.now() + LEAD;
     let input = DriveInput {
-        client: parts.client,
+        cores: parts.cores.as_slice(),
         dataset: &ctx.scenario.dataset,
         workloads: &ctx.scenario.workloads,
         documents: parts.documents.clone(),
@@ -306,7 +306,7 @@ mod tests {
         broken.workers.spawn(async { Ok(()) });
         assert_eq!(end(&mut broken).await, "a worker ended early");
         let mut broken = tasks();
-        broken.workers.spawn(async { Err(WorkerError::NoAnswer) });
-        assert_eq!(end(&mut broken).await, WorkerError::NoAnswer.to_string());
+        broken.workers.spawn(async { Err(WorkerError::Timer(std::io::Error::other("gone"))) });
+        assert_eq!(end(&mut broken).await, "a worker's timer failed: gone");
     }
 }

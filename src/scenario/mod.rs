@@ -6,8 +6,10 @@
 //! Nothing here touches a server, a disk (beyond the file itself) or the clock.
 
 mod check;
+mod distribution;
 mod fault;
 mod file;
+mod find_max;
 mod op;
 mod overrides;
 mod path;
@@ -15,6 +17,7 @@ mod places;
 mod problem;
 pub mod quantity;
 mod source;
+mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -32,9 +35,12 @@ use serde::{Serialize, Serializer};
 pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
 pub use check::MOST_FAULTS;
+pub use distribution::{DEFAULT_EXPONENT, Distribution};
+pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
 pub use op::{Aggregation, Op, OpKind};
 pub use problem::{Place, Problem, Problems};
 pub use source::{Source, parse, read};
+pub use sweep::{Loads, Sweep};
 
 /// A scenario in which every value is in range and every combination makes sense.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +55,9 @@ pub struct Scenario {
     pub duration: Duration,
     /// What is driven before the measured phase and not judged.
     pub warmup: Warmup,
+    /// Threads of the tester that drive load, at least 1; `None`: one for each core of the machine, half of
+    /// them where the servers share it.
+    pub threads: Option<u32>,
     /// What is tested.
     pub cluster: Cluster,
     /// The data that is loaded first.
@@ -57,6 +66,10 @@ pub struct Scenario {
     pub workloads: Vec<Workload>,
     /// May be empty: a soak without faults.
     pub faults: Vec<FaultRule>,
+    /// One workload at one load after another, instead of a steady measured phase.
+    pub sweep: Option<Sweep>,
+    /// The search for the highest rate that holds a latency limit, instead of a steady measured phase.
+    pub find_max: Option<FindMax>,
     /// How the numbers are taken.
     pub measures: Measures,
     /// What decides between pass and fail.
@@ -93,6 +106,8 @@ pub struct Managed {
     pub mongod: Option<String>,
     /// WiredTiger cache of each node in bytes (at least 256 MiB).
     pub cache_bytes: u64,
+    /// Largest oplog of each member in bytes (at least 990 MiB); takes effect when its data is made.
+    pub oplog_bytes: u64,
     /// Replica set election timeout.
     pub election_timeout: Duration,
     /// `--setParameter` name and value.
@@ -221,16 +236,6 @@ impl std::fmt::Display for WriteConcern {
             Self::Nodes(n) => write!(f, "{n}"),
         }
     }
-}
-
-/// Which of the acknowledged keys an operation picks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Distribution {
-    /// Each the same.
-    Uniform,
-    /// Skewed with this exponent (0.99 in YCSB), ranks scattered over the key space.
-    Zipfian(f64),
 }
 
 /// Where reads go (driver terms).

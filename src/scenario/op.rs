@@ -7,7 +7,7 @@ use serde::Serialize;
 use toml::de::DeValue;
 
 use super::table::{Node, Refusal, Table};
-use super::values::{count_in, number, pipeline, text, yes_or_no};
+use super::values::{count_in, number, pipeline, switch, text};
 use super::words::Names;
 
 /// The server takes no more in one message.
@@ -241,7 +241,7 @@ fn operation(kind: OpKind, table: Option<&Table<'_>>, node: &Node<'_>) -> Option
     Some(match kind {
         OpKind::Insert => {
             let batch = count("batch", 1, LARGEST_BATCH);
-            let ordered = table.map_or(Some(true), |table| table.optional_or("ordered", true, yes_or_no));
+            let ordered = table.map_or(Some(true), |table| table.optional_or("ordered", true, switch));
             Op::Insert { batch: batch?, ordered: ordered? }
         }
         OpKind::Read => Op::Read,

@@ -129,11 +129,6 @@ pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)], names: &Na
     }
 }
 
-/// A switch.
-pub(super) fn yes_or_no(value: &DeValue<'_>) -> Read<bool> {
-    value.as_bool().ok_or_else(|| Refusal::new(format!("must be true or false, not {}", kind(value))))
-}
-
 /// Stages of an aggregation that only reads, as MongoDB Extended JSON.
 pub(super) fn pipeline(value: &DeValue<'_>) -> Read<Vec<Document>> {
     const EXAMPLE: &str = r#"write stages as in mongosh, in single quotes: '[{"$group": {"_id": "$int"}}]'"#;
@@ -159,6 +154,14 @@ pub(super) fn pipeline(value: &DeValue<'_>) -> Read<Vec<Document>> {
         other => Err(refused(format!("{other} is no stage"))),
     };
     stages.into_iter().map(stage).collect()
+}
+
+/// True or false.
+pub(super) fn switch(value: &DeValue<'_>) -> Read<bool> {
+    match value {
+        DeValue::Boolean(value) => Ok(*value),
+        other => Err(Refusal::new(format!("must be true or false, not {}", kind(other)))),
+    }
 }
 
 /// A switch that can only be off so far.

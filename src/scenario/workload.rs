@@ -5,9 +5,9 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::table::{Node, Refusal, kind};
-use super::values::{count_in, number, plain_name, positive_duration, rate, word};
+use super::values::{count_in, plain_name, positive_duration, rate, word};
 use super::words::Names;
-use super::{Distribution, Op, ReadConcern, ReadPreference, Workload, WriteConcern, op};
+use super::{Distribution, Op, ReadConcern, ReadPreference, Workload, WriteConcern, distribution, op};
 
 const WORKLOAD: Names<'_> = Names {
     what: "key",
@@ -31,8 +31,6 @@ pub(super) const UNACKNOWLEDGED: &str =
     "the outcome of a write that nobody acknowledges cannot be known, so nothing could be verified";
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
-/// The exponent of YCSB.
-const DEFAULT_SKEW: f64 = 0.99;
 /// Reads it.
 pub(super) fn read(node: &Node<'_>) -> Workload {
     let mut workload = Workload {
@@ -53,7 +51,7 @@ pub(super) fn read(node: &Node<'_>) -> Workload {
     fill(&mut workload.workers, table.optional("workers", |value| count_in(value, 1..=u32::MAX)));
     fill(&mut workload.write_concern, table.optional("write_concern", write_concern));
     fill(&mut workload.read_concern, table.optional("read_concern", read_concern));
-    fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution(&node)));
+    fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution::read(&node)));
     fill(&mut workload.read_preference, table.optional("read_preference", read_preference));
     fill(&mut workload.deadline, table.optional("deadline", positive_duration));
     match table.node("op") {
@@ -90,33 +88,6 @@ fn write_concern(value: &DeValue<'_>) -> Result<WriteConcern, Refusal> {
         },
         other => {
             Err(Refusal::new(format!("must be \"majority\" or a number, not {}", kind(other))).hint(TAKES))
-        }
-    }
-}
-
-/// `"uniform"`, `"zipfian"` or `{ zipfian = 0.8 }`.
-fn distribution(node: &Node<'_>) -> Option<Distribution> {
-    let names = Names {
-        what: "distribution",
-        now: &["uniform", "zipfian"],
-        later: &["latest", "hotspot", "exponential", "sequential"],
-    };
-    let (name, parameter) = node.choice("distribution")?;
-    match (name, parameter) {
-        ("uniform", None) => Some(Distribution::Uniform),
-        ("zipfian", None) => Some(Distribution::Zipfian(DEFAULT_SKEW)),
-        ("zipfian", Some(skew)) => skew
-            .read(|value| {
-                number(value, |x| 0.0 < x && x <= 5.0, "write an exponent above 0, up to 5, as 0.99")
-            })
-            .map(Distribution::Zipfian),
-        ("uniform", Some(_)) => {
-            node.refuse(Refusal::new("uniform has no parameters").hint("write \"uniform\""));
-            None
-        }
-        (other, _) => {
-            node.refuse(names.unknown(other, "").into());
-            None
         }
     }
 }

@@ -99,20 +99,21 @@ impl Choice {
 
     /// A key that was acknowledged and not deleted, by the lane's distribution.
     fn acknowledged_key(&mut self, lane: &Lane) -> Option<u64> {
-        let ledger = &lane.ledger;
-        let keys = if ledger.loaded() > 0 { ledger.loaded() } else { ledger.high_water() };
-        // Without loaded documents the key space grows: follow it in doublings, so that hot keys stay
-        // hot for a while.
-        if self.chooser.as_ref().is_none_or(|c| keys >= 2 * c.n()) {
-            self.chooser = Chooser::new(lane.workload.distribution, keys).ok();
+        let Lane { ledger, workload, sequence, .. } = lane;
+        // The newest keys are those of the inserts; other choices stay with the loaded ones, if any.
+        let newest = workload.distribution.is_by_age();
+        let keys = if newest || ledger.loaded() == 0 { ledger.high_water() } else { ledger.loaded() };
+        match &mut self.chooser {
+            Some(chooser) => chooser.follow(keys),
+            none => *none = Chooser::new(workload.distribution, keys).ok(),
         }
         let chooser = self.chooser.as_ref()?;
-        let mut key = chooser.choose(&mut self.rng);
+        let mut key = chooser.choose(sequence, &mut self.rng);
         for _ in 0..KEY_TRIES {
             if ledger.state(key) == State::Acknowledged {
                 return Some(key);
             }
-            key = chooser.choose(&mut self.rng);
+            key = chooser.choose(sequence, &mut self.rng);
         }
         // Another workload's block has hardly begun, so its keys are mostly holes; or most were deleted.
         ledger.next_acknowledged(key).or_else(|| ledger.next_acknowledged(0))

@@ -18,6 +18,7 @@ fn defaults() {
     let Cluster::Managed(managed) = scenario.cluster else { panic!("not managed") };
     assert_eq!((managed.topology, managed.members), (Topology::ReplicaSet, 3));
     assert_eq!((managed.cache_bytes, managed.election_timeout), (256 << 20, S(10)));
+    assert_eq!(managed.oplog_bytes, 2 << 30);
     assert_eq!((managed.mongod, managed.parameters), (None, BTreeMap::new()));
     let data = scenario.dataset;
     assert_eq!((data.shape, data.documents), (Shape::Row, 100_000));
@@ -50,7 +51,7 @@ fn every_key() {
     assert_eq!((writers.rate_ops_s, writers.read_concern), (Some(0.5), ReadConcern::Majority));
     assert_eq!(writers.write_concern, WriteConcern::Nodes(2));
     assert_eq!(readers.mix, [(INSERT, 1.0), (Op::Read, 94.0), (Op::Update, 5.0)]);
-    assert_eq!(readers.distribution, Distribution::Zipfian(0.8));
+    assert_eq!(readers.distribution, Distribution::Zipfian { exponent: 0.8, scrambled: true });
     assert_eq!((readers.read_preference, readers.deadline), (ReadPreference::SecondaryPreferred, S(3)));
     let [stop, kill] = scenario.faults.as_slice() else { panic!("not two faults") };
     assert_eq!(stop.spec, FaultSpec::Stop(End { target: Target::Node("node3".into()), restart_after: S(0) }));

@@ -18,6 +18,11 @@ fn clusters() {
         "replica-set",
     );
     refused(
+        &cluster("oplog = «\"512MiB\""),
+        r#""oplog" in [cluster]: an oplog below 990MiB is too small"#,
+        "990MiB",
+    );
+    refused(
         &cluster("cache = «\"128MiB\""),
         r#""cache" in [cluster]: mongod takes no cache below 256MiB"#,
         "256MiB",
@@ -70,11 +75,6 @@ fn not_yet() {
         &text("", "engine = «\"wire\""),
         r#""engine" in [[workload]]: engine "wire" is not in this version yet"#,
         "driver",
-    );
-    refused(
-        &text("", "distribution = «\"latest\""),
-        r#""distribution" in [[workload]]: distribution "latest" is not in this version yet"#,
-        "uniform, zipfian",
     );
 }
 
@@ -170,16 +170,6 @@ fn workloads() {
         &text("", "write_concern = «\"tagged\""),
         r#""write_concern" in [[workload]]: other names than "majority" are not in this version yet"#,
         "a number of members",
-    );
-    refused(
-        &text("", "distribution = «{ uniform = 1 }"),
-        r#""distribution" in [[workload]]: uniform has no parameters"#,
-        "uniform",
-    );
-    refused(
-        &text("", "distribution = { zipfian = «0 }"),
-        r#""zipfian" in distribution of [[workload]]: 0 is out of range"#,
-        "0.99",
     );
     refused(
         &text("", "read_preference = «\"primry\""),
