@@ -93,7 +93,7 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
 }
 
 fn has_writes(workload: &scenario::Workload) -> bool {
-    workload.mix.iter().any(|(kind, _)| kind.is_write())
+    workload.mix.iter().any(|(op, _)| op.kind().is_write())
 }
 
 fn saturating(n: u64) -> u32 {
