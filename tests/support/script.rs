@@ -90,6 +90,12 @@ pub enum Answer {
     HangUp,
     /// Takes effect and is answered; then the connection is closed.
     Goodbye,
+    /// An insert: takes effect, and the answer is that to a second try of a driver that lost the first one.
+    AsSecondTry,
+    /// A find: the last document comes twice, the one before it not at all.
+    LastTwice,
+    /// A delete: answered as if it had been done.
+    WithoutEffect,
 }
 
 /// Name of an error code, as in `error_codes.yml` of the server.

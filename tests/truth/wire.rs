@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::fake_server::FakeServer;
 use crate::support::run::{Run, number};
 use crate::support::script::{Answer, GREETING, Origin, Rule, Script, When};
-use crate::{batches, errors, freeze, silence};
+use crate::{batches, errors, freeze, operations, silence};
 
 const WIRE: &str = "engine = \"wire\"\n";
 const NAMESPACE: &str = "soak.docs";
@@ -68,6 +68,41 @@ async fn the_concerns_in_the_manifest_are_those_on_the_wire() {
 #[tokio::test]
 async fn an_update_of_unknown_outcome_is_no_corruption() {
     batches::unknown_update(WIRE).await;
+}
+
+#[tokio::test]
+async fn wrong_content_in_a_scan_or_a_find_is_found() {
+    operations::wrong_content(WIRE).await;
+}
+
+#[tokio::test]
+async fn a_document_that_is_missing_in_a_range_is_found() {
+    operations::missing_document(WIRE).await;
+}
+
+#[tokio::test]
+async fn documents_that_come_twice_in_a_scan_are_found() {
+    operations::document_twice(WIRE).await;
+}
+
+#[tokio::test]
+async fn operations_that_meet_on_a_key_are_no_failures() {
+    operations::meeting(WIRE).await;
+}
+
+#[tokio::test]
+async fn a_find_of_a_document_that_was_updated_finds_nothing_and_is_right() {
+    operations::find_of_updated(WIRE).await;
+}
+
+#[tokio::test]
+async fn a_delete_whose_reply_is_cut_off_may_have_happened() {
+    operations::cut_delete(WIRE).await;
+}
+
+#[tokio::test]
+async fn the_read_concern_and_the_pipeline_of_the_user_are_what_is_sent() {
+    operations::read_concern(WIRE).await;
 }
 
 fn inserts(seconds: u64, more: &str) -> String {
