@@ -148,6 +148,8 @@ fn words(event: &Event) -> Option<String> {
                 if trouble > 0 { format!(", {} missed or not ok", count(trouble)) } else { String::new() };
             format!("{}: p99 {p99}{trouble}", per_second(probe.rate_ops_s))
         }
-        Event::TesterUsage { .. } | Event::OwnSecond(_) | Event::Finished => return None,
+        Event::TesterUsage { .. } | Event::Connections { .. } | Event::OwnSecond(_) | Event::Finished => {
+            return None;
+        }
     })
 }

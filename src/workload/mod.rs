@@ -133,6 +133,12 @@ impl Lane {
         self.pacer.as_ref().map_or_else(|| watch::channel(()).1, Pacer::changes)
     }
 
+    /// Connections that our own client made and lost; `None`: the driver sends.
+    #[must_use]
+    pub fn connections(&self) -> Option<(u64, u64)> {
+        self.wire.as_ref().map(|wire| wire.traffic().counts())
+    }
+
     fn abandoned(&self) -> u64 {
         u64::try_from(self.abandoned.load(Ordering::Relaxed)).unwrap_or(0)
     }

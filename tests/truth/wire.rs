@@ -162,6 +162,14 @@ async fn a_connection_that_was_closed_between_two_operations_costs_none_of_them(
     assert_eq!((ok + missed, failed, unknown), (200, 0, 0), "{work}");
     let (inserts, connections) = (server.count("insert"), server.greetings());
     assert!(connections.abs_diff(inserts / 10 + 1) <= 1, "{connections} connections for {inserts} inserts");
+    let events = std::fs::read_to_string(ended.out().join("events.jsonl")).unwrap();
+    let counted = events.lines().find(|line| line.contains("\"connections\"")).unwrap();
+    let counted: serde_json::Value = serde_json::from_str(counted).unwrap();
+    assert_eq!(
+        (number(&counted["opened"]), number(&counted["lost"])),
+        (connections, connections - 1),
+        "{counted}"
+    );
     assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
 }
 
@@ -205,4 +213,23 @@ async fn what_our_own_client_cannot_do_is_refused_before_anything_is_touched() {
         );
         assert!(!out.exists() && !ended.printed().contains("hunter2"));
     }
+}
+
+/// 100,000 documents of 400 bytes need two messages. The first one of the second batch refuses a document:
+/// of that message only what came before it went in, and the second one was never sent.
+#[tokio::test]
+async fn a_batch_that_fits_into_no_message_is_sent_in_parts() {
+    let refused = Answer::WriteErrors { indexes: vec![7], code: 121 };
+    let server =
+        FakeServer::start(Script { rules: vec![Rule::insert(When::Nth(3), refused)], ..Script::default() });
+    let scenario = inserts(2, "rate = \"1/s\"\nworkers = 2\ndeadline = \"60s\"")
+        .replace("op = \"insert\"", "op = { insert = { batch = 100_000 } }");
+    let ended = Run::new(&scenario, &server.uri()).finish().await;
+    let report = ended.report();
+    let (work, books) = (&report["workloads"][0], &report["ledger"]);
+    let [ok, failed, unknown, missed] = ["ok", "failed", "unknown", "missed"].map(|name| number(&work[name]));
+    assert_eq!((ok + missed, failed, unknown), (1, 1, 0), "{work}");
+    assert_eq!(server.count("insert"), 2 * ok + 1, "{work}");
+    let found = ["acknowledged", "present", "lost", "refused_present"];
+    assert_eq!(found.map(|name| number(&books[name])), [100_000 * ok + 7, 100_000 * ok + 7, 0, 0], "{books}");
 }
