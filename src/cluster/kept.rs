@@ -116,7 +116,8 @@ impl Kept {
             let node_dir = dir.join(&node.name);
             while let Some(pid) = user_of(&node_dir) {
                 if clock.now() > until {
-                    let why = format!("mongod with pid {pid} still uses it; is another run working on this data?");
+                    let why =
+                        format!("mongod with pid {pid} still uses it; is another run working on this data?");
                     return Err(ClusterError::Kept { path: node_dir, why });
                 }
                 tokio::time::sleep(POLL).await;
@@ -137,8 +138,13 @@ const fn word(topology: Topology) -> &'static str {
 fn user_of(node_dir: &Path) -> Option<i32> {
     let pid: i32 = std::fs::read_to_string(node_dir.join("db/mongod.lock")).ok()?.trim().parse().ok()?;
     let command = std::fs::read(PathBuf::from(format!("/proc/{pid}/cmdline"))).ok()?;
-    let db = node_dir.join("db").to_string_lossy().into_owned();
-    command.split(|byte| *byte == 0).any(|argument| argument == db.as_bytes()).then_some(pid)
+    // A run directory may hold only a link to the data.
+    let db = node_dir.join("db").canonicalize().ok()?;
+    let is_db = |argument: &[u8]| {
+        let path = PathBuf::from(String::from_utf8_lossy(argument).into_owned());
+        path.canonicalize().is_ok_and(|path| path == db)
+    };
+    command.split(|byte| *byte == 0).any(is_db).then_some(pid)
 }
 
 #[cfg(test)]

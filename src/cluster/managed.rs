@@ -106,7 +106,8 @@ impl ManagedCluster {
             return match start.settings.topology {
                 Topology::Standalone => Ok(()),
                 Topology::ReplicaSet => {
-                    replica_set::adopt(&self.nodes, start.settings.election_timeout, self.events.clock()).await
+                    replica_set::adopt(&self.nodes, start.settings.election_timeout, self.events.clock())
+                        .await
                 }
             };
         }

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use crate::clock::{self, Moment};
 use crate::event::{Event, Phase, Stamped};
 use crate::file;
+use crate::recording::LoadSecond;
 use crate::report::data::ErrorClass;
 use crate::workload::Sample;
 use availability::Availability;
@@ -24,6 +25,8 @@ use latency::LatencyLog;
 
 /// Gaps between two successes from this length on are written down.
 const SHORTEST_GAP: Duration = Duration::from_millis(100);
+
+const LOAD_COLUMNS: &str = "t_s,documents,batches,failed_tries,bytes\n";
 
 /// One line of `events.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +62,7 @@ pub struct Recorder {
     availability: Appender,
     gaps: Appender,
     latency: LatencyLog,
+    load: Appender,
     /// Start of second 0 of the drive.
     epoch: Option<Moment>,
     /// Second of the drive with which the measured phase begins.
@@ -106,6 +110,7 @@ impl Recorder {
             availability: Appender::create(&dir.join("availability.csv"), availability::HEADER)?,
             gaps: Appender::create(&dir.join("gaps.csv"), "workload,from_s,to_s\n")?,
             latency: LatencyLog::create(&dir.join("latency.hlog"))?,
+            load: Appender::create(&dir.join("load.csv"), LOAD_COLUMNS)?,
             epoch: None,
             measured_from: None,
             measured_to: None,
@@ -141,6 +146,10 @@ impl Recorder {
 
     fn event(&mut self, stamped: &Stamped) -> io::Result<()> {
         match stamped.event {
+            Event::LoadSecond(LoadSecond { t_s, documents, batches, failed_tries, bytes }) => {
+                self.load.write_line(&format!("{t_s},{documents},{batches},{failed_tries},{bytes}"))?;
+                return self.load.flush();
+            }
             Event::Phase { phase: Phase::WarmUp } => self.epoch = Some(stamped.at),
             Event::Phase { phase: Phase::Measure } => {
                 self.measured_from =

@@ -53,6 +53,7 @@ impl Case {
     fn judge(&self) -> Verdict {
         let ledger = self.ledger.as_ref();
         judge(&JudgeInput {
+            goal: Goal::Run,
             faults: &self.faults,
             workloads: &self.workloads,
             limits: &evaluate(&self.limits, &self.faults, &self.workloads, ledger),

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{ReadError, RunRecord};
-use crate::recording::{Gap, Piece, Second, WorkloadRecording};
+use crate::recording::{Gap, LoadSecond, Piece, Second, WorkloadRecording};
 
 #[derive(Deserialize)]
 struct TimelineRow {
@@ -64,6 +64,7 @@ pub fn read(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
         let fewest = fewest_alive.entry(row.workload).or_insert(u64::MAX);
         *fewest = (*fewest).min(row.workers_alive);
     }
+    read_load(dir, record)?;
     record.lost_workers = lost(&most_alive, &fewest_alive);
     read_availability(dir, record, &by_name)?;
     for row in rows::<GapRow>(&dir.join("gaps.csv"))? {
@@ -72,6 +73,22 @@ pub fn read(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
             record.recording.workloads[*index].gaps.push(gap);
         }
     }
+    Ok(())
+}
+
+/// Median and slowest second of the load. The first and the last second are not whole ones.
+fn read_load(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
+    let rows = rows::<LoadSecond>(&dir.join("load.csv"))?;
+    let Some(load) = &mut record.load else { return Ok(()) };
+    let Some(whole) = rows.get(1..rows.len().saturating_sub(1)).filter(|whole| !whole.is_empty()) else {
+        return Ok(());
+    };
+    let mut rates: Vec<u64> = whole.iter().map(|second| second.documents).collect();
+    rates.sort_unstable();
+    load.median_docs_per_s = rates.get(rates.len() / 2).copied();
+    let slowest = whole.iter().min_by_key(|second| second.documents);
+    load.slowest_docs_per_s = slowest.map(|second| second.documents);
+    load.slowest_at_s = slowest.map(|second| second.t_s);
     Ok(())
 }
 
