@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use super::ClusterError;
+use super::managed::Start;
+use super::process::Lifetime;
 use crate::clock::Clock;
 use crate::file;
 use crate::scenario::{Managed, Topology};
@@ -125,6 +128,46 @@ impl Kept {
         }
         Ok(())
     }
+}
+
+/// The nodes of an earlier run, when nobody uses them any more. What a start that was cut off has left goes.
+pub async fn take_over(
+    start: &Start<'_>,
+    clock: Clock,
+    stop: &CancellationToken,
+) -> Result<Option<Kept>, ClusterError> {
+    let Some(kept) = Kept::read(&start.dir)? else {
+        return announce(start).map(|()| None);
+    };
+    if kept.ready {
+        kept.must_fit(&start.dir, start.settings)?;
+    }
+    tokio::select! {
+        unused = kept.unused(&start.dir, clock) => unused?,
+        () = stop.cancelled() => return Err(ClusterError::Stopped),
+    }
+    if kept.ready {
+        return Ok(Some(kept));
+    }
+    kept.clear(&start.dir)?;
+    Ok(None)
+}
+
+/// Says whose folder this is before there is anything in it. Clusters of `cluster start` have a description of
+/// their own.
+fn announce(start: &Start<'_>) -> Result<(), ClusterError> {
+    if start.lifetime == Lifetime::Detached {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&start.dir).map_err(|e| ClusterError::folder(&start.dir, &e))?;
+    let node = |n: u8| KeptNode { name: node_name(n), port: 0 };
+    let nodes = (1..=start.settings.members).map(node).collect();
+    Kept::new(start.settings.topology, nodes, false).write(&start.dir)
+}
+
+/// `node1`, `node2` ...
+pub fn node_name(number: u8) -> String {
+    format!("node{number}")
 }
 
 const fn word(topology: Topology) -> &'static str {

@@ -17,6 +17,8 @@ use crate::recording::{Ledger as Books, Load, LoadSecond};
 use crate::scenario::Cluster;
 use crate::workload::{self, Counters, LoadError, Loaded, Loading, Unfinished};
 
+/// A checkpoint after a large load may write gigabytes.
+const SIZES_WITHIN: Duration = Duration::from_secs(600);
 /// A key that is still missing after so many passes does not stay when it is written.
 const MENDS: u32 = 2;
 
@@ -106,7 +108,11 @@ fn count(counters: &Counters) -> LoadSecond {
 async fn report(ctx: &Context, at: &Loading, loaded: &Loaded) -> Result<(), Early> {
     // A checkpoint makes the sizes true, but is not ours to ask of somebody else's servers.
     let managed = matches!(ctx.scenario.cluster, Cluster::Managed(_));
-    let sizes = or_stop(ctx, workload::sizes(&at.client, &at.dataset, managed)).await?;
+    let sizes = tokio::time::timeout(SIZES_WITHIN, workload::sizes(&at.client, &at.dataset, managed));
+    let sizes = or_stop(ctx, sizes).await?.map_err(|_| {
+        let seconds = SIZES_WITHIN.as_secs();
+        Early::Broken(format!("after the load, the server did not answer within {seconds} s"))
+    })?;
     let load = Load {
         documents: at.dataset.documents,
         inserted: at.counters.documents.load(Ordering::Relaxed),

@@ -76,10 +76,14 @@ pub fn read(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Median and slowest second of the load. The first and the last second are not whole ones.
+/// Median and slowest second of the load. The first and the last second are not whole ones, and a load that
+/// goes on begins with reading.
 fn read_load(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
     let rows = rows::<LoadSecond>(&dir.join("load.csv"))?;
     let Some(load) = &mut record.load else { return Ok(()) };
+    let reading =
+        if load.done.resumed { rows.iter().take_while(|row| row.documents == 0).count() } else { 0 };
+    let rows = &rows[reading..];
     let Some(whole) = rows.get(1..rows.len().saturating_sub(1)).filter(|whole| !whole.is_empty()) else {
         return Ok(());
     };
@@ -166,4 +170,34 @@ fn rows<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, ReadError> 
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::data::Load;
+
+    fn pace(resumed: bool, documents: &[u64]) -> [Option<u64>; 3] {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = (0..).zip(documents).map(|(t, n): (u64, _)| format!("{t},{n},1,0,{}\n", n * 400));
+        let text = format!("t_s,documents,batches,failed_tries,bytes\n{}", rows.collect::<String>());
+        std::fs::write(dir.path().join("load.csv"), text).unwrap();
+        let mut load = Load::default();
+        load.done.resumed = resumed;
+        let mut record = RunRecord { load: Some(load), ..RunRecord::default() };
+        read_load(dir.path(), &mut record).unwrap();
+        let load = record.load.unwrap();
+        [load.median_docs_per_s, load.slowest_docs_per_s, load.slowest_at_s]
+    }
+
+    #[test]
+    fn a_stall_of_the_load_is_its_slowest_second_and_edges_are_not() {
+        assert_eq!(pace(false, &[7, 900, 950, 0, 960, 970, 3]), [Some(950), Some(0), Some(3)]);
+        assert_eq!(pace(false, &[7, 3]), [None, None, None]);
+        assert_eq!(pace(false, &[]), [None, None, None]);
+        // What goes on reads first; what begins has no excuse.
+        assert_eq!(pace(true, &[0, 0, 7, 900, 950, 3]), [Some(950), Some(900), Some(3)]);
+        assert_eq!(pace(false, &[0, 0, 7, 900, 950, 3]), [Some(900), Some(0), Some(1)]);
+        assert_eq!(pace(true, &[0, 0]), [None, None, None]);
+    }
 }

@@ -38,7 +38,7 @@ pub async fn look(at: &Loading, unfinished: Unfinished) -> Result<There, LoadErr
     }
     if note.complete {
         let removed = remove_fresh(at).await?;
-        return Ok(There::All { removed, doubt: miscounted(at).await? });
+        return Ok(There::All { removed, doubt: miscounted(at, &note).await? });
     }
     if unfinished == Unfinished::Refuse {
         let (namespace, documents) = (at.namespace(), at.dataset.documents);
@@ -126,13 +126,22 @@ async fn highest_key(at: &Loading) -> mongodb::error::Result<Option<u64>> {
     Ok(found.and_then(|raw| raw.get_i64("_id").ok()).and_then(|key| u64::try_from(key).ok()))
 }
 
-/// The quick count is exact but for crashed servers; then, and when documents were deleted, it differs.
-async fn miscounted(at: &Loading) -> Result<Option<String>, LoadError> {
+/// Every document and index is there: says so in the database.
+pub async fn complete(at: &Loading, mut note: Note) -> Result<(), LoadError> {
+    (note.loaded_to, note.complete, note.counted) = (note.documents, true, counted(at).await?);
+    at.patiently(|| Marker::new(&at.client, &at.dataset).write_owned(note.clone())).await
+}
+
+/// What the server thinks how many there are: quick, and wrong after it crashed.
+async fn counted(at: &Loading) -> Result<i64, LoadError> {
     let collection = at.collection();
-    let count = at.patiently(|| async { collection.estimated_document_count().await }).await?;
-    let expected = at.dataset.documents;
-    Ok((count != expected)
-        .then(|| format!("the server counts {count} documents where {expected} were loaded")))
+    at.patiently(|| async { collection.estimated_document_count().await }).await.map(id)
+}
+
+/// Whether documents were lost or deleted since the load, or the server crashed: the count differs then.
+async fn miscounted(at: &Loading, note: &Note) -> Result<Option<String>, LoadError> {
+    let (now, then) = (counted(at).await?, note.counted);
+    Ok((now != then).then(|| format!("the server counts {now} documents, after the load it counted {then}")))
 }
 
 /// Removes what the workloads of earlier runs inserted above the loaded keys: it would be alien to this run.

@@ -36,6 +36,8 @@ pub struct Note {
     pub loaded_to: i64,
     /// All documents and indexes are there.
     pub complete: bool,
+    /// What the server counted when it was complete: not always the truth, but the same again.
+    pub counted: i64,
     /// Which collection of that name this is about: another one has another UUID. `None`: the server has none.
     pub collection_uuid: Option<String>,
 }
@@ -55,6 +57,7 @@ impl Note {
             documents: crate::dataset::id(dataset.documents),
             loaded_to: 0,
             complete: false,
+            counted: 0,
             collection_uuid,
         }
     }

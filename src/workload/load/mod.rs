@@ -239,9 +239,7 @@ pub async fn mend(at: &Loading) -> Result<Loaded, LoadError> {
 /// # Errors
 /// When the note cannot be written.
 pub async fn seal(at: &Loading) -> Result<(), LoadError> {
-    let mut note = existing::fresh_note(at).await?;
-    (note.loaded_to, note.complete) = (note.documents, true);
-    at.patiently(|| Marker::new(&at.client, &at.dataset).write_owned(note.clone())).await
+    existing::complete(at, existing::fresh_note(at).await?).await
 }
 
 async fn fill(at: &Loading, mut note: Note, doubtful_below: u64, resumed: bool) -> Result<Loaded, LoadError> {
@@ -255,8 +253,7 @@ async fn fill(at: &Loading, mut note: Note, doubtful_below: u64, resumed: bool) 
     let doubt = (filled.sure_to < at.dataset.documents)
         .then(|| "another process took writes during the load, and may not have all of it".to_owned());
     if doubt.is_none() {
-        note.complete = true;
-        at.patiently(|| Marker::new(&at.client, &at.dataset).write_owned(note.clone())).await?;
+        existing::complete(at, note).await?;
     }
     Ok(Loaded { resumed, filling, indexing, removed: 0, doubt })
 }
