@@ -4,6 +4,7 @@ mod client;
 mod data;
 mod directory;
 mod drive;
+mod steps;
 mod warmup;
 
 use std::io;

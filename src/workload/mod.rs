@@ -3,7 +3,7 @@
 mod gate;
 mod load;
 mod meter;
-mod pacer;
+mod pacing;
 mod sampler;
 mod stats;
 mod store;
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -29,8 +30,8 @@ use crate::plan;
 use crate::scenario::{Dataset, OpKind, Workload};
 use gate::Gate;
 use meter::Meter;
-pub use pacer::PATIENCE;
-use pacer::Pacer;
+use pacing::{Curve, Pacer};
+pub use pacing::{PATIENCE, TooManyChanges};
 use stats::{Finished, Stats};
 pub use worker::CONNECTIONS_PER_WORKER;
 use worker::{Busy, Worker};
@@ -50,6 +51,20 @@ pub enum WorkerError {
     /// No descriptor left.
     #[error("start a worker: {0} (more workers than file descriptors? try `ulimit -n`)")]
     Start(std::io::Error),
+}
+
+/// Why the rate of a workload stays as it is.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum RateError {
+    /// It sends as fast as answers come.
+    #[error("it has no rate: its workers send as fast as answers come (a closed loop)")]
+    ClosedLoop,
+    /// Not finite, or negative.
+    #[error("{0} is no rate: give 0 or more operations per second")]
+    NotARate(f64),
+    /// See there.
+    #[error(transparent)]
+    TooMany(#[from] TooManyChanges),
 }
 
 /// What the workers of one workload share.
@@ -88,6 +103,11 @@ impl Lane {
 
     fn fresh_keys(&self, count: u64) -> u64 {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).take(&self.ledger, count)
+    }
+
+    /// A closed loop has none: nothing ever comes.
+    fn rate_changes(&self) -> watch::Receiver<()> {
+        self.pacer.as_ref().map_or_else(|| watch::channel(()).1, Pacer::changes)
     }
 
     fn abandoned(&self) -> u64 {
@@ -151,7 +171,7 @@ impl Drive {
             Arc::new(Lane {
                 store,
                 ledger: Arc::clone(input.ledger),
-                pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, rate)),
+                pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, Curve::Constant(rate))),
                 keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
                 stats: Stats::new(input.epoch),
                 busy: (0..workload.workers).map(|_| Busy::default()).collect(),
@@ -229,6 +249,22 @@ impl Drive {
     pub fn last_second(&self, end: Moment) -> u64 {
         let last = end.saturating_sub(self.epoch).as_nanos().saturating_sub(1) / 1_000_000_000;
         u64::try_from(last).unwrap_or(u64::MAX)
+    }
+
+    /// Changes the rate of a workload (its index in the scenario) from now on, in operations per second; 0
+    /// pauses it. Arrivals intended before now keep their times. Acts at once, however low the rate was.
+    ///
+    /// # Errors
+    /// When it has no rate, when this is none, or when too many changes wait for stuck workers.
+    ///
+    /// # Panics
+    /// When there is no such workload.
+    pub fn set_rate(&self, workload: usize, rate_ops_s: f64) -> Result<(), RateError> {
+        if !(rate_ops_s.is_finite() && rate_ops_s >= 0.0) {
+            return Err(RateError::NotARate(rate_ops_s));
+        }
+        let pacer = self.lanes[workload].pacer.as_ref().ok_or(RateError::ClosedLoop)?;
+        Ok(pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?)
     }
 
     fn ends_at(&self, end: Moment) {

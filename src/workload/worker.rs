@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::pacer::Arrival;
+use super::pacing::{Arrival, Pacer, Ticket, Turn};
 use super::stats::Finished;
 use super::store::Request;
 use super::{Lane, WorkerError};
@@ -55,8 +55,8 @@ impl Busy {
 enum Start {
     /// Send an operation, now.
     At { intended: Moment, worker_was_free: bool },
-    /// Nothing: this arrival had waited too long for a worker.
-    Missed,
+    /// Nothing yet: the arrival had waited too long for a worker, or the rate changed.
+    Again,
     /// Nothing more ever.
     Over,
 }
@@ -67,6 +67,7 @@ pub struct Worker {
     index: usize,
     clock: Clock,
     alarm: Alarm,
+    rate_changes: watch::Receiver<()>,
     rng: ChaCha8Rng,
     chooser: Option<Chooser>,
     in_flight: JoinSet<()>,
@@ -82,8 +83,9 @@ impl Worker {
     pub fn new(lane: Arc<Lane>, index: usize, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
         let rng = ChaCha8Rng::from_seed(seed);
         let alarm = Alarm::new(clock)?;
+        let rate_changes = lane.rate_changes();
         let (in_flight, oldest) = (JoinSet::new(), VecDeque::new());
-        Ok(Self { lane, index, clock, alarm, rng, chooser: None, in_flight, oldest })
+        Ok(Self { lane, index, clock, alarm, rate_changes, rng, chooser: None, in_flight, oldest })
     }
 
     /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
@@ -98,7 +100,7 @@ impl Worker {
             self.park(&stop).await;
             let (intended, worker_was_free) = match self.next_start(&stop).await? {
                 Start::At { intended, worker_was_free } => (intended, worker_was_free),
-                Start::Missed => continue,
+                Start::Again => continue,
                 Start::Over => break,
             };
             let Some(request) = self.next_request() else {
@@ -122,34 +124,69 @@ impl Worker {
     }
 
     /// Waits for the start of the next operation.
-    async fn next_start(&self, stop: &CancellationToken) -> Result<Start, WorkerError> {
+    async fn next_start(&mut self, stop: &CancellationToken) -> Result<Start, WorkerError> {
+        let lane = Arc::clone(&self.lane);
         let now = self.clock.now();
-        let arrival = match &self.lane.pacer {
-            Some(pacer) => pacer.take(now),
-            None if stop.is_cancelled() => return Ok(Start::Over),
-            None => Arrival::Send(now),
-        };
-        let (Arrival::Send(intended) | Arrival::Missed(intended)) = arrival;
-        if intended >= self.lane.end() {
+        let Some(pacer) = &lane.pacer else {
+            if now < lane.end() && !stop.is_cancelled() {
+                return Ok(Start::At { intended: now, worker_was_free: false });
+            }
             stop.cancelled().await;
             return Ok(Start::Over);
+        };
+        self.rate_changes.mark_unchanged();
+        let intended = match pacer.take(now) {
+            Arrival::Wait(ticket) => return self.wait_for(pacer, &ticket, stop).await,
+            Arrival::Never => return Ok(self.wait_for_a_rate(stop).await),
+            Arrival::Send(intended) if intended < lane.end() => {
+                return Ok(Start::At { intended, worker_was_free: false });
+            }
+            Arrival::Missed(intended) if intended < lane.end() => intended,
+            Arrival::Send(_) | Arrival::Missed(_) => {
+                stop.cancelled().await;
+                return Ok(Start::Over);
+            }
+        };
+        lane.book_missed(intended, now);
+        // Thousands may be due at once after a freeze: let others run.
+        tokio::task::consume_budget().await;
+        Ok(Start::Again)
+    }
+
+    /// Waits for an intended start, or for the change of the rate that withdraws it.
+    async fn wait_for(
+        &mut self,
+        pacer: &Pacer,
+        ticket: &Ticket,
+        stop: &CancellationToken,
+    ) -> Result<Start, WorkerError> {
+        let intended = ticket.intended;
+        loop {
+            let ahead = intended < self.lane.end();
+            tokio::select! {
+                biased;
+                woken = self.alarm.wait_until(intended), if ahead => woken.map_err(WorkerError::Timer)?,
+                Ok(()) = self.rate_changes.changed() => {}
+                // An interruption brings the end forward.
+                () = stop.cancelled() => if intended >= self.lane.end() { return Ok(Start::Over) },
+            }
+            match pacer.start(ticket, self.clock.now()) {
+                Turn::Withdrawn => return Ok(Start::Again),
+                Turn::Send if intended < self.lane.end() => {
+                    return Ok(Start::At { intended, worker_was_free: true });
+                }
+                Turn::Send | Turn::Early => {}
+            }
         }
-        if let Arrival::Missed(_) = arrival {
-            self.lane.book_missed(intended, now);
-            // Thousands may be due at once after a freeze: let others run.
-            tokio::task::consume_budget().await;
-            return Ok(Start::Missed);
-        }
-        if intended <= now {
-            return Ok(Start::At { intended, worker_was_free: false });
-        }
+    }
+
+    /// Waits until there is a rate at all.
+    async fn wait_for_a_rate(&mut self, stop: &CancellationToken) -> Start {
         tokio::select! {
             biased;
-            woken = self.alarm.wait_until(intended) => woken.map_err(WorkerError::Timer)?,
-            // An interruption brings the end forward.
-            () = stop.cancelled() => if intended >= self.lane.end() { return Ok(Start::Over) },
+            () = stop.cancelled() => Start::Over,
+            Ok(()) = self.rate_changes.changed() => Start::Again,
         }
-        Ok(Start::At { intended, worker_was_free: true })
     }
 
     /// Nothing was acknowledged yet that could be read. An arrival is then missed.
