@@ -4,6 +4,7 @@
 mod availability;
 mod files;
 mod latency;
+mod own;
 pub mod read;
 
 use std::io;
@@ -22,6 +23,7 @@ use crate::workload::Sample;
 use availability::Availability;
 use files::{Appender, Timeline};
 use latency::LatencyLog;
+use own::OwnLog;
 
 /// Gaps between two successes from this length on are written down.
 const SHORTEST_GAP: Duration = Duration::from_millis(100);
@@ -63,6 +65,7 @@ pub struct Recorder {
     gaps: Appender,
     latency: LatencyLog,
     load: Appender,
+    own: OwnLog,
     /// Start of second 0 of the drive.
     epoch: Option<Moment>,
     /// Second of the drive with which the measured phase begins.
@@ -111,6 +114,7 @@ impl Recorder {
             gaps: Appender::create(&dir.join("gaps.csv"), "workload,from_s,to_s\n")?,
             latency: LatencyLog::create(&dir.join("latency.hlog"))?,
             load: Appender::create(&dir.join("load.csv"), LOAD_COLUMNS)?,
+            own: OwnLog::create(dir)?,
             epoch: None,
             measured_from: None,
             measured_to: None,
@@ -149,6 +153,11 @@ impl Recorder {
             Event::LoadSecond(LoadSecond { t_s, documents, batches, failed_tries, bytes }) => {
                 self.load.write_line(&format!("{t_s},{documents},{batches},{failed_tries},{bytes}"))?;
                 return self.load.flush();
+            }
+            Event::OwnSecond(ref own) => {
+                // Those of the warm-up decide nothing.
+                let t_s = self.measured_from.and_then(|from| own.t_s.checked_sub(from));
+                return t_s.map_or(Ok(()), |t_s| self.own.row(t_s, own));
             }
             Event::Phase { phase: Phase::WarmUp } => self.epoch = Some(stamped.at),
             Event::Phase { phase: Phase::Measure } => {
@@ -239,6 +248,7 @@ impl Recorder {
         self.timeline.flush()?;
         self.availability.flush()?;
         self.gaps.flush()?;
+        self.own.flush()?;
         self.latency.flush()
     }
 

@@ -3,10 +3,11 @@
 pub mod data;
 pub mod json;
 pub mod plan;
+pub mod scaling;
 pub mod text;
 mod units;
 
-pub use units::{bytes, count, duration_ms, duration_s, duration_us};
+pub use units::{bytes, count, duration_ms, duration_s, duration_us, per_second};
 
 use crate::scenario::OpKind;
 

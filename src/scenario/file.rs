@@ -5,6 +5,7 @@
 //! sees every problem at once. A scenario with a problem is never handed out.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
@@ -18,14 +19,15 @@ use super::values::{
 };
 use super::words::Names;
 use super::{
-    Attached, Cluster, Dataset, Limits, Managed, Measures, Scenario, Secret, Shape, Source, Topology, Warmup,
-    fault, uri, workload,
+    Attached, Cluster, Dataset, FindMax, Limits, Managed, Measures, Scenario, Secret, Shape, Source, Sweep,
+    Topology, Warmup, Workload, fault, find_max, sweep, uri, workload,
 };
 
 const ROOT: Names<'_> = Names {
     what: "key",
     now: &[
-        "name", "seed", "duration", "warmup", "cluster", "dataset", "workload", "fault", "measures", "limits",
+        "name", "seed", "duration", "warmup", "threads", "cluster", "dataset", "workload", "fault", "sweep",
+        "find_max", "measures", "limits",
     ],
     later: &[],
 };
@@ -80,6 +82,8 @@ const LIMITS: Names<'_> = Names {
     later: &[],
 };
 
+/// More cores than any machine has that drives load.
+const MOST_THREADS: u32 = 1024;
 /// Longest sets that MongoDB lets vote.
 const MOST_MEMBERS: u8 = 7;
 const DEFAULT_MEMBERS: u8 = 3;
@@ -95,23 +99,57 @@ const DEFAULT_DOCUMENTS: u64 = 100_000;
 /// Reads the whole tree.
 pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenario {
     let root = Table::open(KeyPath::default(), tree, &ROOT, log);
+    let sweep = root.node("sweep").map(|node| sweep::read(&node));
+    let find_max = root.node("find_max").map(|node| find_max::read(&node));
     Scenario {
         name: name(&root, source, log),
         description: description(&source.text),
         seed: root.optional("seed", count),
-        duration: root
-            .required("duration", "write for example duration = \"10m\"", positive_duration)
-            .unwrap_or_default(),
+        duration: length(&root, sweep.as_ref(), find_max.as_ref()),
         warmup: root.optional("warmup", warmup).unwrap_or(Warmup::Auto),
+        threads: root.optional("threads", |value| count_in(value, 1..=MOST_THREADS)),
         cluster: root
             .node("cluster")
             .map_or_else(|| Cluster::Managed(Managed::default()), |node| cluster(&node)),
         dataset: root.node("dataset").map_or_else(Dataset::default, |node| dataset(&node)),
-        workloads: root.nodes("workload").iter().map(workload::read).collect(),
+        workloads: workloads(&root, source, sweep.as_ref(), find_max.as_ref()),
         faults: root.nodes("fault").iter().map(fault::read).collect(),
         measures: root.node("measures").map_or_else(Measures::default, |node| measures(&node)),
         limits: root.node("limits").map_or_else(Limits::default, |node| limits(&node)),
+        sweep,
+        find_max,
     }
+}
+
+/// As given; the steps of a sweep, or the longest search, give it too.
+fn length(root: &Table<'_>, sweep: Option<&Sweep>, find_max: Option<&FindMax>) -> Duration {
+    let own = sweep.map(Sweep::length).or(find_max.map(FindMax::longest));
+    let given = match own {
+        Some(_) => root.optional("duration", positive_duration),
+        None => root.required("duration", "write for example duration = \"10m\"", positive_duration),
+    };
+    given.or(own).unwrap_or_default()
+}
+
+/// Each as it stands there; what a stepped one leaves out follows from its steps.
+fn workloads(
+    root: &Table<'_>,
+    source: &Source,
+    sweep: Option<&Sweep>,
+    find_max: Option<&FindMax>,
+) -> Vec<Workload> {
+    let folder = source.path.parent().unwrap_or(Path::new(""));
+    let read = |node: &Node<'_>| {
+        let mut workload = workload::read(node, folder);
+        if let Some(sweep) = sweep.filter(|sweep| sweep.workload == workload.name) {
+            sweep.complete(node, &mut workload);
+        }
+        if let Some(search) = find_max.filter(|search| search.workload == workload.name) {
+            search.complete(&mut workload);
+        }
+        workload
+    };
+    root.nodes("workload").iter().map(read).collect()
 }
 
 /// The comment lines before anything else.

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{ReadError, RunRecord};
-use crate::recording::{Gap, LoadSecond, Piece, Second, WorkloadRecording};
+use crate::recording::{Gap, LoadSecond, OwnSecond, Piece, Second, WorkloadRecording};
 
 #[derive(Deserialize)]
 struct TimelineRow {
@@ -94,6 +94,11 @@ fn read_load(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
     load.slowest_docs_per_s = slowest.map(|second| second.documents);
     load.slowest_at_s = slowest.map(|second| second.t_s);
     Ok(())
+}
+
+/// `tester.csv`; empty in runs of versions that did not write it.
+pub fn read_own(dir: &Path) -> Result<Vec<OwnSecond>, ReadError> {
+    rows(&dir.join("tester.csv"))
 }
 
 fn second(row: &TimelineRow) -> Second {

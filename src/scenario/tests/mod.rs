@@ -1,9 +1,12 @@
 //! Whole scenarios in, checked scenarios or problems with their places out.
 
+mod distributions;
 mod overrides;
+mod rates;
 mod reads;
 mod refusals;
 mod secrets;
+mod steps;
 mod tables;
 
 use std::path::PathBuf;
