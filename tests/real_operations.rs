@@ -56,7 +56,7 @@ fn number(value: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn every_kind_of_operation_succeeds_beside_all_others() {
+async fn real_operations_of_every_kind_succeed_beside_all_others() {
     let place = Place::new();
     let tester = Tester::run(&place, &scenario());
     let dir = tester.dir.clone();
@@ -67,14 +67,14 @@ async fn every_kind_of_operation_succeeds_beside_all_others() {
     assert_eq!(workloads.len(), KINDS.len() + 1);
     for work in workloads {
         let [ok, failed, unknown] = ["ok", "failed", "unknown"].map(|name| number(&work[name]));
-        assert!(ok > 20, "{work:#}");
+        assert!(ok > 5, "{work:#}");
         // A loaded machine may be slow, but nothing is answered with an error.
         assert_eq!((failed, unknown), (0, 0), "{work:#}");
     }
     let ledger = &report["ledger"];
     let names = ["acknowledged", "checked", "present", "deleted", "delete_unknown"];
     let [acknowledged, checked, present, deleted, unknown] = names.map(|name| number(&ledger[name]));
-    assert!(deleted > 20 && unknown == 0, "{ledger:#}");
+    assert!(deleted > 5 && unknown == 0, "{ledger:#}");
     assert_eq!((checked, present + deleted), (acknowledged, acknowledged), "{ledger:#}");
     for bad in ["lost", "lost_permitted", "corrupt", "alien", "duplicates", "stale_reads", "unchecked"] {
         assert_eq!(ledger[bad], 0, "{bad}: {ledger:#}");

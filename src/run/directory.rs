@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::Binary;
 use crate::file;
 use crate::plan::Plan;
-use crate::scenario::{Cluster, Op, Scenario, Source, Topology};
+use crate::scenario::{Cluster, Op, Profile, Scenario, Schedule, Source, Topology};
 
 /// A member that is new and empty takes this much (journal files, mostly).
 const EMPTY_MEMBER_BYTES: u64 = 400 << 20;
@@ -81,13 +81,19 @@ pub fn check_space(dir: &Path, scenario: &Scenario, document_bytes: u64) -> io::
     Ok(())
 }
 
-/// Writes what is known before anything starts: `scenario.toml` (without credentials) and `plan.json`.
+/// Writes what is known before anything starts: `scenario.toml` (without credentials), the files that it
+/// names, and `plan.json`.
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn write_inputs(dir: &Path, source: &Source, plan: &Plan) -> io::Result<()> {
+pub fn write_inputs(dir: &Path, source: &Source, scenario: &Scenario, plan: &Plan) -> io::Result<()> {
     // Without user and password of a URI.
     std::fs::write(dir.join("scenario.toml"), source.public_text())?;
+    for workload in &scenario.workloads {
+        if let Some(Schedule::Profile(profile)) = &workload.schedule {
+            std::fs::write(dir.join(Profile::copied_as(&workload.name)), &profile.text)?;
+        }
+    }
     std::fs::write(dir.join("plan.json"), serde_json::to_string_pretty(plan)? + "\n")
 }
 
@@ -152,6 +158,8 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "name": w.name,
         "workers": w.workers,
         "rate_ops_s": w.rate_ops_s,
+        "schedule": w.schedule,
+        "after_outage": w.after_outage,
         "op": crate::report::mix_in_words(&w.mix),
         "operations": operations,
         "batch": batch.unwrap_or(1),
@@ -160,6 +168,7 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "read_preference": w.read_preference,
         "distribution": w.distribution,
         "deadline_s": w.deadline.as_secs_f64(),
+        "engine": w.engine,
     })
 }
 
@@ -168,6 +177,7 @@ fn host() -> Value {
     let memory =
         read("/proc/meminfo").lines().find_map(|l| l.strip_prefix("MemTotal:")).map(|m| m.trim().to_owned());
     json!({
+        "usable_cores": crate::monitor::cores(),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "memory": memory,
         "kernel": read("/proc/sys/kernel/osrelease").trim(),

@@ -3,9 +3,10 @@
 //! [`read`] and [`parse`] are the way in. `overrides` puts `--set` into the text, `file` reads TOML
 //! strictly, `check` cross-checks; all collect every problem before they give up, and `places` finds
 //! its line and column.
-//! Nothing here touches a server, a disk (beyond the file itself) or the clock.
+//! Nothing here touches a server, a disk (beyond the file and what it names) or the clock.
 
 mod check;
+mod concern;
 mod distribution;
 mod fault;
 mod file;
@@ -16,6 +17,7 @@ mod path;
 mod places;
 mod problem;
 pub mod quantity;
+mod rate;
 mod source;
 mod sweep;
 mod table;
@@ -35,10 +37,12 @@ use serde::{Serialize, Serializer};
 pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
 pub use check::MOST_FAULTS;
+pub use concern::{ReadConcern, ReadPreference, WriteConcern};
 pub use distribution::{DEFAULT_EXPONENT, Distribution};
 pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
 pub use op::{Aggregation, Op, OpKind};
 pub use problem::{Place, Problem, Problems};
+pub use rate::{AfterOutage, Profile, Schedule};
 pub use source::{Source, parse, read};
 pub use sweep::{Loads, Sweep};
 
@@ -193,8 +197,12 @@ pub struct Workload {
     pub name: String,
     /// Operations at the same time, at least 1.
     pub workers: u32,
-    /// Intended operations per second (open loop); `None`: closed loop.
+    /// Intended operations per second (open loop), at the start where it changes; `None`: closed loop.
     pub rate_ops_s: Option<f64>,
+    /// How the rate changes in the measured phase; `None`: not at all.
+    pub schedule: Option<Schedule>,
+    /// What becomes of arrivals that found no worker in time.
+    pub after_outage: AfterOutage,
     /// What it does: at least one kind, none twice; weights are relative, all above zero.
     pub mix: Vec<(Op, f64)>,
     /// Write concern of every write.
@@ -208,57 +216,19 @@ pub struct Workload {
     /// Longest an operation may take, selection and pool wait included, before it is booked as
     /// timed out.
     pub deadline: Duration,
+    /// Who sends.
+    pub engine: Engine,
 }
 
-/// Write concern `w` (always sent explicitly; journal and timeout stay with the server's default).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// Who sends the operations of a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum WriteConcern {
-    /// `w: "majority"`.
-    Majority,
-    /// `w: n`, n >= 1.
-    Nodes(u32),
-}
-
-impl WriteConcern {
-    /// Whether the loss of such a write is a violation. A number of nodes is no majority, however large:
-    /// it promises nothing about elections and journals.
-    #[must_use]
-    pub const fn is_majority(self) -> bool {
-        matches!(self, Self::Majority)
-    }
-}
-
-impl std::fmt::Display for WriteConcern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Majority => f.write_str("majority"),
-            Self::Nodes(n) => write!(f, "{n}"),
-        }
-    }
-}
-
-/// Where reads go (driver terms).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the driver's own words")]
-pub enum ReadPreference {
-    Primary,
-    PrimaryPreferred,
-    Secondary,
-    SecondaryPreferred,
-    Nearest,
-}
-
-/// Read concern level (driver terms; always sent explicitly).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the driver's own words")]
-pub enum ReadConcern {
-    Local,
-    Available,
-    Majority,
-    Linearizable,
+pub enum Engine {
+    /// The MongoDB driver: what an application would see.
+    #[default]
+    Driver,
+    /// Our own client: cheaper, without retries, and it knows whether a request had left.
+    Wire,
 }
 
 /// One `[[fault]]` of the scenario: what, and when.

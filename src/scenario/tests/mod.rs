@@ -3,6 +3,7 @@
 mod distributions;
 mod operations;
 mod overrides;
+mod rates;
 mod reads;
 mod refusals;
 mod secrets;

@@ -39,6 +39,11 @@ impl Judge {
         }
     }
 
+    /// What the documents should hold.
+    pub(super) fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
     /// What was found under a key that was acknowledged when it was chosen.
     pub(super) fn read(&self, key: u64, found: Option<&RawDocument>) -> Outcome {
         let Some(found) = found else {

@@ -1,13 +1,14 @@
 //! The seam to the database: one request in, one outcome per key out.
 //!
-//! `driver` sends by the MongoDB driver; `judge` and `many` know what an answer means, whoever brought it.
-//! Another way of sending is another file beside `driver`.
+//! `driver` sends by the MongoDB driver, `wire` by our own client; `judge` and `many` know what an answer
+//! means, whoever brought it.
 
 mod driver;
 mod judge;
 mod many;
 mod read_back;
 mod request;
+mod wire;
 
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ use driver::Driver;
 use judge::Judge;
 use read_back::ReadBack;
 pub use request::{Outcomes, Request};
+
+pub use wire::{Monitor, Session, Traffic, Wire};
 
 /// The collection as one workload sees it: with its own concerns and read preference.
 #[derive(Clone, Debug)]
@@ -53,6 +56,12 @@ impl Store {
             return self.insert(first, count).await;
         }
         Outcomes::One(self.one(request).await.unwrap_or_else(|not_acknowledged| not_acknowledged))
+    }
+
+    /// The same collection by our own client.
+    #[must_use]
+    pub fn wire(&self, monitor: &Monitor, dataset: &Dataset, workload: &Workload) -> Wire {
+        Wire::new(monitor, dataset, workload, &self.judge)
     }
 
     /// Books the outcomes of inserts and deletes in the ledger; other requests leave no trace there.
