@@ -57,12 +57,12 @@ fn number(value: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn every_kind_of_operation_succeeds_beside_all_others() {
+async fn real_operations_of_every_kind_succeed_beside_all_others() {
     all_kinds("driver").await;
 }
 
 #[tokio::test]
-async fn every_kind_of_operation_succeeds_by_our_own_client_too() {
+async fn real_operations_of_every_kind_succeed_by_our_own_client_too() {
     all_kinds("wire").await;
 }
 
@@ -77,14 +77,14 @@ async fn all_kinds(engine: &str) {
     assert_eq!(workloads.len(), KINDS.len() + 1);
     for work in workloads {
         let [ok, failed, unknown] = ["ok", "failed", "unknown"].map(|name| number(&work[name]));
-        assert!(ok > 20, "{work:#}");
+        assert!(ok > 5, "{work:#}");
         // A loaded machine may be slow, but nothing is answered with an error.
         assert_eq!((failed, unknown), (0, 0), "{work:#}");
     }
     let ledger = &report["ledger"];
     let names = ["acknowledged", "checked", "present", "deleted", "delete_unknown"];
     let [acknowledged, checked, present, deleted, unknown] = names.map(|name| number(&ledger[name]));
-    assert!(deleted > 20 && unknown == 0, "{ledger:#}");
+    assert!(deleted > 5 && unknown == 0, "{ledger:#}");
     assert_eq!((checked, present + deleted), (acknowledged, acknowledged), "{ledger:#}");
     for bad in ["lost", "lost_permitted", "corrupt", "alien", "duplicates", "stale_reads", "unchecked"] {
         assert_eq!(ledger[bad], 0, "{bad}: {ledger:#}");

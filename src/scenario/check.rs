@@ -101,9 +101,9 @@ impl Check<'_> {
             self.unique_name(index, workload);
             self.has_documents(index, workload);
             self.has_nodes(index, workload);
-            self.engine(index, workload);
             self.has_indexes(index, workload);
             self.read_concern(index, workload);
+            self.engine(index, workload);
         }
     }
 
@@ -160,20 +160,6 @@ impl Check<'_> {
         }
     }
 
-    fn engine(&self, index: usize, workload: &Workload) {
-        let (Engine::Wire, Cluster::Attached(attached)) = (workload.engine, &self.scenario.cluster) else {
-            return;
-        };
-        if let Some(what) = super::uri::beyond_wire(attached.uri.reveal()) {
-            self.refuse(
-                &format!("workload.{index}.engine"),
-                &["cluster.uri"],
-                format!("engine \"wire\" has no {what} yet"),
-                "write engine = \"driver\"",
-            );
-        }
-    }
-
     /// Without an index a find reads the whole collection, each time.
     fn has_indexes(&self, index: usize, workload: &Workload) {
         let indexes = &self.scenario.dataset.indexes;
@@ -200,6 +186,20 @@ impl Check<'_> {
                 &[&format!("workload.{index}.read_preference")],
                 "only the primary answers linearizable reads",
                 "write read_preference = \"primary\", or read_concern = \"majority\"",
+            );
+        }
+    }
+
+    fn engine(&self, index: usize, workload: &Workload) {
+        let (Engine::Wire, Cluster::Attached(attached)) = (workload.engine, &self.scenario.cluster) else {
+            return;
+        };
+        if let Some(what) = super::uri::beyond_wire(attached.uri.reveal()) {
+            self.refuse(
+                &format!("workload.{index}.engine"),
+                &["cluster.uri"],
+                format!("engine \"wire\" has no {what} yet"),
+                "write engine = \"driver\"",
             );
         }
     }

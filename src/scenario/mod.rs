@@ -6,6 +6,7 @@
 //! Nothing here touches a server, a disk (beyond the file and what it names) or the clock.
 
 mod check;
+mod concern;
 mod distribution;
 mod fault;
 mod file;
@@ -36,6 +37,7 @@ use serde::{Serialize, Serializer};
 pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
 pub use check::MOST_FAULTS;
+pub use concern::{ReadConcern, ReadPreference, WriteConcern};
 pub use distribution::{DEFAULT_EXPONENT, Distribution};
 pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
 pub use op::{Aggregation, Op, OpKind};
@@ -229,84 +231,6 @@ pub enum Engine {
     Driver,
     /// Our own client: cheaper, without retries, and it knows whether a request had left.
     Wire,
-}
-
-/// Write concern `w` (always sent explicitly; journal and timeout stay with the server's default).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WriteConcern {
-    /// `w: "majority"`.
-    Majority,
-    /// `w: n`, n >= 1.
-    Nodes(u32),
-}
-
-impl WriteConcern {
-    /// Whether the loss of such a write is a violation. A number of nodes is no majority, however large:
-    /// it promises nothing about elections and journals.
-    #[must_use]
-    pub const fn is_majority(self) -> bool {
-        matches!(self, Self::Majority)
-    }
-}
-
-impl std::fmt::Display for WriteConcern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Majority => f.write_str("majority"),
-            Self::Nodes(n) => write!(f, "{n}"),
-        }
-    }
-}
-
-/// Where reads go (driver terms).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the driver's own words")]
-pub enum ReadPreference {
-    Primary,
-    PrimaryPreferred,
-    Secondary,
-    SecondaryPreferred,
-    Nearest,
-}
-
-impl ReadPreference {
-    /// As in the scenario file, and on the wire.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Primary => "primary",
-            Self::PrimaryPreferred => "primaryPreferred",
-            Self::Secondary => "secondary",
-            Self::SecondaryPreferred => "secondaryPreferred",
-            Self::Nearest => "nearest",
-        }
-    }
-}
-
-/// Read concern level (driver terms; always sent explicitly).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the driver's own words")]
-pub enum ReadConcern {
-    Local,
-    Available,
-    Majority,
-    Linearizable,
-}
-
-impl ReadConcern {
-    /// As in the scenario file, and on the wire.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Available => "available",
-            Self::Majority => "majority",
-            Self::Linearizable => "linearizable",
-        }
-    }
 }
 
 /// One `[[fault]]` of the scenario: what, and when.
