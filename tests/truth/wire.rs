@@ -215,14 +215,14 @@ async fn what_our_own_client_cannot_do_is_refused_before_anything_is_touched() {
     }
 }
 
-/// 100,000 documents of 400 bytes need two messages. The first one of the second batch refuses a document:
-/// of that message only what came before it went in, and the second one was never sent.
+/// 100,000 documents of 400 bytes need two messages. In the first one of the first batch a document is
+/// refused: of that message only what came before it went in, and its second one was never sent.
 #[tokio::test]
 async fn a_batch_that_fits_into_no_message_is_sent_in_parts() {
     let refused = Answer::WriteErrors { indexes: vec![7], code: 121 };
     let server =
-        FakeServer::start(Script { rules: vec![Rule::insert(When::Nth(3), refused)], ..Script::default() });
-    let scenario = inserts(2, "rate = \"1/s\"\nworkers = 2\ndeadline = \"60s\"")
+        FakeServer::start(Script { rules: vec![Rule::insert(When::Nth(1), refused)], ..Script::default() });
+    let scenario = inserts(2, "rate = \"1/s\"\ndeadline = \"60s\"")
         .replace("op = \"insert\"", "op = { insert = { batch = 100_000 } }");
     let ended = Run::new(&scenario, &server.uri()).finish().await;
     let report = ended.report();
