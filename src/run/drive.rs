@@ -214,6 +214,15 @@ async fn report_usage(ctx: &Context, drive: &Drive, before: monitor::Usage) {
         .await;
 }
 
+async fn report_connections(ctx: &Context, drive: &Drive) {
+    for lane in drive.lanes() {
+        if let Some((opened, lost)) = lane.connections() {
+            let workload = lane.workload.name.clone();
+            ctx.events.send(Event::Connections { workload, opened, lost }).await;
+        }
+    }
+}
+
 /// Ends everything in order: workers, seconds, faults, watchers.
 async fn finish(ctx: &Context, drive: &Drive, mut tasks: Tasks, end: Moment, ended: Ended) -> Ended {
     drive.close(end);
@@ -223,6 +232,7 @@ async fn finish(ctx: &Context, drive: &Drive, mut tasks: Tasks, end: Moment, end
     ctx.events.send_at(end, Event::Phase { phase: Phase::Heal }).await;
     let drained = drain(ctx, &mut tasks.workers).await;
     tasks.drained.cancel();
+    report_connections(ctx, drive).await;
     // Each of these ends by itself now; a second signal drops them.
     let rest = async {
         join_all(ctx, &mut tasks.sampler).await;

@@ -12,5 +12,7 @@ mod errors;
 mod exit_codes;
 mod freeze;
 mod load;
+mod operations;
 mod secrets;
 mod silence;
+mod wire;
