@@ -161,8 +161,8 @@ fn words(event: &Event) -> Option<String> {
             format!("{}: p99 {p99}{trouble}", per_second(probe.rate_ops_s))
         }
         Event::TesterUsage { .. }
-        | Event::Connections { .. }
         | Event::LoadSecond(_)
+        | Event::Connections { .. }
         | Event::OwnSecond(_)
         | Event::Finished => {
             return None;

@@ -158,12 +158,12 @@ async fn serve_one(mut stream: TcpStream, shared: &Shared) -> Result<(), ReadErr
     while let Some(frame) = Frame::read(&mut stream).await? {
         let arrived = shared.clock.now();
         let request = Request::decode(&frame)?;
-        let note = is_note(&request);
+        let (note, name) = (is_note(&request), rule_name(&request));
         let number = if note { 0 } else { shared.receive(&request, arrived) };
         if shared.swallows(&request.name, arrived) {
             continue;
         }
-        let special = if note { None } else { shared.special(rule_name(&request), number) };
+        let special = if note { None } else { shared.special(name, number) };
         let service_time = match special {
             Some(Answer::Late(delay)) => shared.script.service_time + *delay,
             _ if is_data(&request.name) && !note => shared.script.service_time,
