@@ -188,7 +188,9 @@ impl Drive {
             Arc::new(Lane {
                 stores: input.cores.iter().map(store).collect(),
                 ledger: Arc::clone(input.ledger),
-                pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, Curve::Constant(rate))),
+                pacer: workload
+                    .rate_ops_s
+                    .map(|rate| Pacer::new(input.epoch, Curve::Constant(rate), workload.after_outage)),
                 rate_was_set: AtomicBool::new(false),
                 keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
                 stats: Stats::new(input.epoch, input.cores.len()),
@@ -315,8 +317,13 @@ impl Drive {
         // A warm-up that was interrupted ends with its second; nothing more is sent in it.
         self.ends_at(end.min(self.clock.now()));
         for lane in &self.lanes {
-            for intended in lane.pacer.iter().flat_map(|pacer| pacer.take_overdue(end)) {
-                lane.book_missed(0, intended, end);
+            let Some(pacer) = &lane.pacer else { continue };
+            loop {
+                let overdue = pacer.take_overdue(end);
+                if overdue.is_empty() {
+                    break;
+                }
+                overdue.into_iter().for_each(|intended| lane.book_missed(0, intended, end));
             }
         }
     }
