@@ -162,6 +162,7 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "read_preference": w.read_preference,
         "distribution": w.distribution,
         "deadline_s": w.deadline.as_secs_f64(),
+        "engine": w.engine,
     })
 }
 
@@ -170,6 +171,7 @@ fn host() -> Value {
     let memory =
         read("/proc/meminfo").lines().find_map(|l| l.strip_prefix("MemTotal:")).map(|m| m.trim().to_owned());
     json!({
+        "usable_cores": crate::monitor::cores(),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "memory": memory,
         "kernel": read("/proc/sys/kernel/osrelease").trim(),

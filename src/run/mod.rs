@@ -5,6 +5,7 @@ mod cores;
 mod data;
 mod directory;
 mod drive;
+mod steps;
 mod warmup;
 
 use std::io;
@@ -29,10 +30,10 @@ use crate::logging::{self, LogGuard};
 use crate::plan::Plan;
 use crate::recorder::{self, Recorder};
 use crate::report::data::{Reason, Report};
-use crate::report::json;
-use crate::scenario::{Cluster, Scenario, Source};
+use crate::report::{json, scaling};
+use crate::scenario::{Cluster, Engine, Scenario, Source};
 use crate::signals::Stop;
-use crate::workload::{self, Sample};
+use crate::workload::{self, Monitor, Sample};
 use cores::Cores;
 use drive::{Ended, Parts};
 
@@ -212,6 +213,7 @@ async fn finish(
     let judged = judge::directory(&dir, &late);
     let report = judged.map_err(|e| CannotRun::Judge { dir: dir.clone(), why: e.to_string() })?;
     json::write(&dir, &report)?;
+    scaling::csv::write(&dir, &report)?;
     if report.verdict.outcome == Outcome::Pass && !keep_data {
         directory::remove_data(&dir)?;
     }
@@ -306,9 +308,20 @@ async fn with_cluster(
     let loaded = data::load(ctx, &client, documents.clone()).await;
     client::shut_down(client).await;
     loaded?;
+    let monitor = or_stop(ctx, start_monitor(ctx, &uri)).await??;
     let cores = or_stop(ctx, Cores::start(&uri, &ctx.scenario)).await?.map_err(Early::Broken)?;
-    let parts = Parts { cores: &cores, cluster, documents: documents.clone(), ledger: &ledger, samples };
+    let parts = Parts {
+        cores: &cores,
+        monitor: monitor.as_ref(),
+        cluster,
+        documents: documents.clone(),
+        ledger: &ledger,
+        samples,
+    };
     let driven = drive::drive(ctx, parts).await;
+    if let Some(monitor) = monitor {
+        monitor.stop().await;
+    }
     // Operations without an answer may be left, and are given up here: clients in which that happened are used
     // for nothing more.
     cores.shut_down().await;
@@ -326,6 +339,15 @@ async fn with_cluster(
     let verified = data::verify(ctx, &client, documents, &ledger).await;
     client::shut_down(client).await;
     verified
+}
+
+/// Watches the deployment if there is a workload that does not leave that to the driver.
+async fn start_monitor(ctx: &Context, uri: &str) -> Result<Option<Monitor>, Early> {
+    if ctx.scenario.workloads.iter().all(|workload| workload.engine == Engine::Driver) {
+        return Ok(None);
+    }
+    let monitor = Monitor::start(uri).await;
+    monitor.map(Some).map_err(|text| Early::Broken(client::hide_credentials(&text, uri)))
 }
 
 /// Runs a future of ours until it ends or the user asks to stop. Driver calls inside go on in their tasks

@@ -13,8 +13,8 @@ use super::path::KeyPath;
 use super::table::{Log, Refusal};
 use super::words::Names;
 use super::{
-    AfterOutage, Cluster, Dataset, FaultRule, OpKind, ReadPreference, Scenario, Shape, Target, Topology,
-    When, Workload, WriteConcern,
+    AfterOutage, Cluster, Dataset, Engine, FaultRule, OpKind, ReadPreference, Scenario, Shape, Target,
+    Topology, When, Workload, WriteConcern,
 };
 
 /// More faults than this in one run is a mistake in a unit.
@@ -101,6 +101,7 @@ impl Check<'_> {
             self.unique_name(index, workload);
             self.has_documents(index, workload);
             self.has_nodes(index, workload);
+            self.engine(index, workload);
         }
     }
 
@@ -153,6 +154,20 @@ impl Check<'_> {
                 &cluster,
                 "there is no secondary in a cluster of one member",
                 "write \"primary\" or \"secondaryPreferred\"",
+            );
+        }
+    }
+
+    fn engine(&self, index: usize, workload: &Workload) {
+        let (Engine::Wire, Cluster::Attached(attached)) = (workload.engine, &self.scenario.cluster) else {
+            return;
+        };
+        if let Some(what) = super::uri::beyond_wire(attached.uri.reveal()) {
+            self.refuse(
+                &format!("workload.{index}.engine"),
+                &["cluster.uri"],
+                format!("engine \"wire\" has no {what} yet"),
+                "write engine = \"driver\"",
             );
         }
     }

@@ -212,6 +212,19 @@ pub struct Workload {
     /// Longest an operation may take, selection and pool wait included, before it is booked as
     /// timed out.
     pub deadline: Duration,
+    /// Who sends.
+    pub engine: Engine,
+}
+
+/// Who sends the operations of a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// The MongoDB driver: what an application would see.
+    #[default]
+    Driver,
+    /// Our own client: cheaper, without retries, and it knows whether a request had left.
+    Wire,
 }
 
 /// Kind of operation.
@@ -282,6 +295,20 @@ pub enum ReadPreference {
     Secondary,
     SecondaryPreferred,
     Nearest,
+}
+
+impl ReadPreference {
+    /// As in the scenario file, and on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::PrimaryPreferred => "primaryPreferred",
+            Self::Secondary => "secondary",
+            Self::SecondaryPreferred => "secondaryPreferred",
+            Self::Nearest => "nearest",
+        }
+    }
 }
 
 /// One `[[fault]]` of the scenario: what, and when.

@@ -23,13 +23,13 @@ pub use load::{LoadError, Sizes, load, sizes};
 pub use meter::{Tally, merge};
 pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
-pub use store::{Outcomes, Request, Store};
+pub use store::{Monitor, Outcomes, Request, Session, Store, Traffic, Wire};
 
 use crate::clock::{Clock, Moment};
 use crate::dataset::{Documents, Sequence};
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
-use crate::scenario::{Dataset, OpKind, Workload};
+use crate::scenario::{Dataset, Engine, OpKind, Workload};
 use gate::Gate;
 use meter::Meter;
 use pacing::{Curve, Pacer};
@@ -83,6 +83,8 @@ pub struct Lane {
     pub workload: Workload,
     /// One for each core.
     stores: Vec<Store>,
+    /// Our own client, if the workload wants it.
+    wire: Option<Wire>,
     ledger: Arc<Ledger>,
     pacer: Option<Pacer>,
     /// By [`Drive::set_rate`]: that holds until the end, whatever the scenario says.
@@ -164,6 +166,9 @@ pub struct Drive {
 pub struct DriveInput<'a> {
     /// The threads that drive the load, at least one.
     pub cores: &'a [Core],
+    /// Watches the deployment for the workloads that do not use the driver; there must be one if there are
+    /// any.
+    pub monitor: Option<&'a Monitor>,
     /// Where.
     pub dataset: &'a Dataset,
     /// What, how fast, by how many.
@@ -185,8 +190,12 @@ impl Drive {
                 let (documents, ledger) = (input.documents.clone(), Arc::clone(input.ledger));
                 Store::new(&core.client, input.dataset, workload, documents, ledger)
             };
+            let stores: Vec<_> = input.cores.iter().map(store).collect();
+            let monitor = input.monitor.filter(|_| workload.engine == Engine::Wire);
+            let wire = monitor.zip(stores.first());
             Arc::new(Lane {
-                stores: input.cores.iter().map(store).collect(),
+                wire: wire.map(|(monitor, store)| store.wire(monitor, input.dataset, workload)),
+                stores,
                 ledger: Arc::clone(input.ledger),
                 pacer: workload
                     .rate_ops_s

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::choice::Choice;
 use super::pacing::{Arrival, Pacer, Ticket, Turn};
 use super::stats::Finished;
-use super::store::{Outcomes, Request};
+use super::store::{Outcomes, Request, Session};
 use super::{Lane, WorkerError};
 use crate::clock::{Alarm, Clock, Moment};
 
@@ -71,6 +71,8 @@ pub struct Worker {
     alarm: Alarm,
     choice: Choice,
     rate_changes: watch::Receiver<()>,
+    /// `None`: the driver sends.
+    session: Option<Session>,
     in_flight: JoinSet<()>,
     /// The same tasks, oldest first.
     oldest: VecDeque<AbortHandle>,
@@ -85,7 +87,9 @@ impl Worker {
         let alarm = Alarm::new(clock)?;
         let rate_changes = lane.rate_changes();
         let (in_flight, oldest) = (JoinSet::new(), VecDeque::new());
-        Ok(Self { lane, place, clock, alarm, choice: Choice::new(seed), rate_changes, in_flight, oldest })
+        let session = lane.wire.as_ref().map(|wire| wire.session(place.index, clock));
+        let choice = Choice::new(seed);
+        Ok(Self { lane, place, clock, alarm, choice, rate_changes, session, in_flight, oldest })
     }
 
     /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
@@ -215,20 +219,14 @@ impl Worker {
         }
     }
 
-    /// Sends one operation and waits for it until the deadline. The driver's future is not dropped then: it
-    /// goes on in a task of its own, and its late result is booked.
+    /// Sends one operation, waits for it until the deadline, and books it.
     async fn perform(&mut self, request: Request, intended: Moment, free: bool) {
-        let (lane, core) = (Arc::clone(&self.lane), self.place.core);
-        let mut operation = Box::pin(async move { lane.stores[core].execute(request).await });
+        let core = self.place.core;
         let sent = self.clock.now();
         self.busy().set(Some(sent));
-        let deadline = self.lane.workload.deadline;
-        let outcomes = match tokio::time::timeout(deadline, operation.as_mut()).await {
-            Ok(outcomes) => outcomes,
-            Err(_) => {
-                self.abandon(request, operation);
-                request.given_up(deadline)
-            }
+        let outcomes = match &mut self.session {
+            Some(session) => session.execute(request, sent).await,
+            None => self.execute_by_driver(request).await,
         };
         let finished = self.clock.now();
         self.busy().set(None);
@@ -244,6 +242,21 @@ impl Worker {
                 outcome: Some(&outcome),
             },
         );
+    }
+
+    /// The driver's future is not dropped at the deadline: it goes on in a task of its own, and its late
+    /// result is booked.
+    async fn execute_by_driver(&mut self, request: Request) -> Outcomes {
+        let (lane, core) = (Arc::clone(&self.lane), self.place.core);
+        let mut operation = Box::pin(async move { lane.stores[core].execute(request).await });
+        let deadline = self.lane.workload.deadline;
+        match tokio::time::timeout(deadline, operation.as_mut()).await {
+            Ok(outcomes) => outcomes,
+            Err(_) => {
+                self.abandon(request, operation);
+                request.given_up(deadline)
+            }
+        }
     }
 
     /// Lets an operation go on without its worker.

@@ -46,6 +46,17 @@ fn clusters() {
 }
 
 #[test]
+fn what_our_own_client_cannot_do() {
+    refused(
+        &text("", "engine = «\"wire\"\n[cluster]\nuri = \"mongodb://me:pw@h\""),
+        r#""engine" in [[workload]]: engine "wire" has no authentication yet"#,
+        "write engine = \"driver\"",
+    );
+    good(&text("", "engine = \"wire\"\n[cluster]\nuri = \"mongodb://h/?replicaSet=rs0\""));
+    good(&text("", "engine = \"driver\"\n[cluster]\nuri = \"mongodb://me:pw@h\""));
+}
+
+#[test]
 fn not_yet() {
     let cluster = |keys: &str| text("", &format!("[cluster]\n{keys}"));
     refused(
@@ -72,9 +83,9 @@ fn not_yet() {
         "row, ycsb",
     );
     refused(
-        &text("", "engine = «\"wire\""),
-        r#""engine" in [[workload]]: engine "wire" is not in this version yet"#,
-        "driver",
+        &text("", "engine = «\"wires\""),
+        r#""engine" in [[workload]]: unknown engine "wires""#,
+        "did you mean \"wire\"? (valid: driver, wire)",
     );
     refused(
         "duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = { mix = { «scan = 1, read = 1 } }\n",

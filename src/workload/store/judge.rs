@@ -24,6 +24,11 @@ impl Judge {
         Self { documents, ledger, reads_primary }
     }
 
+    /// What the documents should hold.
+    pub(super) fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
     /// What was found under an acknowledged key.
     pub(super) fn read(&self, key: u64, found: Option<&RawDocument>) -> Outcome {
         let Some(found) = found else {

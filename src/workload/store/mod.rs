@@ -1,10 +1,11 @@
 //! The seam to the database: one request in, one outcome per key out.
 //!
-//! `driver` sends by the MongoDB driver; `judge` knows what an answer means, whoever brought it. Another
-//! way of sending is another file beside `driver`.
+//! `driver` sends by the MongoDB driver, `wire` by our own client; `judge` knows what an answer means,
+//! whoever brought it.
 
 mod driver;
 mod judge;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use crate::scenario::{Dataset, Workload};
 
 use driver::Driver;
 use judge::Judge;
+
+pub use wire::{Monitor, Session, Traffic, Wire};
 
 /// One operation, decided before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +129,12 @@ impl Store {
                 Err(failed) => failed,
             }),
         }
+    }
+
+    /// The same collection by our own client.
+    #[must_use]
+    pub fn wire(&self, monitor: &Monitor, dataset: &Dataset, workload: &Workload) -> Wire {
+        Wire::new(monitor, dataset, workload, &self.judge)
     }
 
     /// Books the outcomes of an insert in the ledger; other requests leave no trace there.
