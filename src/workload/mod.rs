@@ -303,12 +303,34 @@ impl Drive {
     /// # Panics
     /// When there is no such workload.
     pub fn set_rate(&self, workload: usize, rate_ops_s: f64) -> Result<(), RateError> {
+        let pacer = self.pacer_for(workload, rate_ops_s)?;
+        self.lanes[workload].rate_was_set.store(true, Ordering::Relaxed);
+        Ok(pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?)
+    }
+
+    /// Whether this may be the rate of a workload; nothing is changed.
+    ///
+    /// # Errors
+    /// As [`Drive::set_rate`].
+    ///
+    /// # Panics
+    /// When there is no such workload.
+    pub fn check_rate(&self, workload: usize, rate_ops_s: f64) -> Result<(), RateError> {
+        self.pacer_for(workload, rate_ops_s).map(drop)
+    }
+
+    fn pacer_for(&self, workload: usize, rate_ops_s: f64) -> Result<&Pacer, RateError> {
         if !(rate_ops_s.is_finite() && rate_ops_s >= 0.0) {
             return Err(RateError::NotARate(rate_ops_s));
         }
-        let pacer = self.lanes[workload].pacer.as_ref().ok_or(RateError::ClosedLoop)?;
-        self.lanes[workload].rate_was_set.store(true, Ordering::Relaxed);
-        Ok(pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?)
+        self.lanes[workload].pacer.as_ref().ok_or(RateError::ClosedLoop)
+    }
+
+    /// Intended operations per second of a workload now; `None`: a closed loop.
+    #[must_use]
+    pub fn rate(&self, workload: usize) -> Option<f64> {
+        let pacer = self.lanes.get(workload)?.pacer.as_ref()?;
+        Some(pacer.rate(self.clock.now()))
     }
 
     fn ends_at(&self, end: Moment) {

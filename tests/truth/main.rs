@@ -6,10 +6,12 @@
 mod support;
 
 mod batches;
+mod control;
 mod defects;
 mod determinism;
 mod errors;
 mod exit_codes;
 mod freeze;
+mod long_freeze;
 mod secrets;
 mod silence;
