@@ -12,6 +12,7 @@ mod determinism;
 mod errors;
 mod exit_codes;
 mod freeze;
+mod load;
 mod long_freeze;
 mod secrets;
 mod silence;
