@@ -140,6 +140,15 @@ pub enum Event {
         /// For how long.
         seconds: f64,
     },
+    /// The rate of a workload was changed while it ran. Not in the scenario, so not what it says.
+    RateChanged {
+        /// Which workload.
+        workload: String,
+        /// Intended operations per second from now on; 0 pauses.
+        rate_ops_s: f64,
+        /// Who asked: `ctl`.
+        by: String,
+    },
     /// A step of a sweep began.
     SweepStep(Step),
     /// A search for the highest rate goes on to this rate.

@@ -1,7 +1,7 @@
 //! From a run directory to its report: reads the recording, measures, judges. The same for a run that just
 //! ended and for `report RUN_DIR` a year later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::analysis::verdict::{Goal, JudgeInput};
@@ -9,9 +9,13 @@ use crate::analysis::{self, limits, own_load, saturation, scaling, searching, ve
 use crate::event::Phase;
 use crate::exit::Outcome;
 use crate::recorder::read::{self, ReadError, RunRecord, Totals, UnexpectedExit};
-use crate::recording::WorkloadRecording;
+use crate::recording::{Pace, WorkloadRecording};
 use crate::report::data::{ErrorClass, FaultReport, Reason, Report, Run, SCHEMA, WorkloadReport};
 use crate::scenario::{self, Problems, Scenario};
+
+/// Said of every workload without a rate.
+const CLOSED_LOOP: &str = "closed loop: nothing is sent while the workers wait, so the percentiles hide waiting; \
+                           for latency as users see it, give it a rate";
 
 /// The directory cannot be judged.
 #[derive(Debug, thiserror::Error)]
@@ -46,9 +50,15 @@ fn align(record: &mut RunRecord, scenario: &Scenario) {
     let aligned = scenario.workloads.iter().map(|workload| WorkloadRecording {
         name: workload.name.clone(),
         rate_ops_s: workload.rate_ops_s,
+        pace: pace(workload, &record.changed_rates),
         ..by_name.remove(&workload.name).unwrap_or_default()
     });
     record.recording.workloads = aligned.collect();
+}
+
+fn pace(workload: &scenario::Workload, by_hand: &BTreeSet<String>) -> Pace {
+    let changed = workload.schedule.is_some() || by_hand.contains(&workload.name);
+    if changed { Pace::Changed } else { Pace::Constant }
 }
 
 fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
@@ -204,6 +214,7 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
         missed: sum(&|s| s.missed),
         throughput_ops_s,
         longest_gap_s: recorded.gaps.iter().map(|g| g.to_s - g.from_s).max_by(f64::total_cmp),
+        note: recorded.rate_ops_s.is_none().then(|| CLOSED_LOOP.into()),
         response_us: latency.response,
         service_us: latency.service,
         errors: error_classes(record, &recorded.name),

@@ -7,6 +7,7 @@ pub mod analysis;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
+pub mod control;
 pub mod dataset;
 pub mod entropy;
 pub mod event;

@@ -148,6 +148,9 @@ fn words(event: &Event) -> Option<String> {
         Event::Failure { what } => format!("ERROR {what}"),
         Event::Note { text } => text.clone(),
         Event::OwnPause { seconds } => format!("the tester stood still for {}", duration_s(*seconds)),
+        Event::RateChanged { workload, rate_ops_s, by } => {
+            format!("rate of {workload} from now on: {rate_ops_s} operations/s (by {by})")
+        }
         Event::SweepStep(step) => {
             let rate = step.rate_ops_s.map(|rate| format!(", {}", per_second(rate))).unwrap_or_default();
             format!("step {}: {} with {} workers{rate}", step.index + 1, step.workload, step.workers)

@@ -103,6 +103,8 @@ pub struct WorkloadRecording {
     pub name: String,
     /// Intended rate; `None`: closed loop.
     pub rate_ops_s: Option<f64>,
+    /// Whether that rate was changed in the measured phase.
+    pub pace: Pace,
     /// One row a second from second 0, no second left out.
     pub seconds: Vec<Second>,
     /// What became of the operations *intended* in each piece of time; ascending, without overlap.
@@ -112,6 +114,16 @@ pub struct WorkloadRecording {
     /// Times between two successive successful finishes, where they were 100 ms or more; ascending.
     /// The last one may be open: it then ends at the end of the measured phase.
     pub gaps: Vec<Gap>,
+}
+
+/// Whether the intended rate of a workload was changed in the measured phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// It stayed as it was, or there is none.
+    #[default]
+    Constant,
+    /// By its schedule, or by hand.
+    Changed,
 }
 
 /// One second of one workload, by the time of *finishing*.

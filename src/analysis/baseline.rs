@@ -1,7 +1,8 @@
 //! Normal operation before a fault: throughput T, latency P, and whether they can be trusted.
 //!
 //! The window is as long as `measures.baseline` allows, ends 5 s before the injection, and starts no
-//! earlier than the fault before was over (lifted, and service recovered).
+//! earlier than the fault before was over (lifted, and service recovered), nor than the last change of
+//! the workload's rate.
 //!
 //! How short may it be? 20 s, but a short scenario cannot always give that: with less than 60 s from
 //! one planned fault to the next (or from the start to the first), the fault, its recovery and the
@@ -10,14 +11,14 @@
 
 use std::ops::Range;
 
-use super::stats;
 use super::window::{second_of, whole_seconds};
+use super::{pace, stats};
 use crate::recording::{Second, WorkloadRecording};
 use crate::report::data::Baseline;
 use crate::scenario::Measures;
 
 /// Time before the injection that is left out: what prepares a fault must not count as normal.
-const GUARD_S: f64 = 5.0;
+pub const GUARD_S: f64 = 5.0;
 /// Fewer usable seconds than this give no baseline at all.
 const SHORTEST: usize = 5;
 /// Fewer than this do not carry a verdict, unless the plan allowed no more.
@@ -88,13 +89,20 @@ fn usable(work: &WorkloadRecording, room: &Room, measures: &Measures) -> Result<
     }
     let end = second_of(room.injected_s - GUARD_S).min(work.seconds.len());
     let longest = whole_seconds(measures.baseline.as_secs_f64()).max(SHORTEST);
-    let start = (room.from_s.ceil() as usize).max(end.saturating_sub(longest));
+    let same_rate = pace::same_since(work, end);
+    let start = (room.from_s.ceil() as usize).max(end.saturating_sub(longest)).max(same_rate);
     if end < start + SHORTEST {
         let between = match &room.after {
             Some(id) => format!("between the end of {id} and the fault"),
             None => "before the fault".into(),
         };
-        let seconds = (room.injected_s - room.from_s).max(0.0);
+        let (from_s, between) = match same_rate as f64 {
+            changed if changed > room.from_s => {
+                (changed, "between a change of the rate and the fault".into())
+            }
+            _ => (room.from_s, between),
+        };
+        let seconds = (room.injected_s - from_s).max(0.0);
         return Err(format!("only {seconds:.0} s {between}, {} are needed", SHORTEST as f64 + GUARD_S));
     }
     Ok(start..end)

@@ -9,6 +9,7 @@ pub mod impact;
 pub mod limits;
 pub mod outage;
 pub mod own_load;
+pub mod pace;
 pub mod recovery;
 pub mod saturation;
 pub mod scaling;

@@ -59,15 +59,21 @@ pub fn measure(
     baseline: Result<&Baseline, &str>,
     measures: &Measures,
 ) -> Recovery {
-    let since = |at_s: f64| at_s - window.effective_s;
-    let plain = Recovery {
-        first_failure_s: outage::first_failure(work, window).map(since),
-        first_success_s: first_success(work, window).map(since),
-        ..Recovery::default()
-    };
+    let plain = felt(work, window);
     match baseline {
         Ok(baseline) => sustained(work, window, baseline, measures, plain),
         Err(why) => Recovery { reason: Some(format!("no baseline: {why}")), ..plain },
+    }
+}
+
+/// What the operations felt: first failure and first success, and nothing else.
+#[must_use]
+pub fn felt(work: &WorkloadRecording, window: &Window) -> Recovery {
+    let since = |at_s: f64| at_s - window.effective_s;
+    Recovery {
+        first_failure_s: outage::first_failure(work, window).map(since),
+        first_success_s: first_success(work, window).map(since),
+        ..Recovery::default()
     }
 }
 

@@ -3,6 +3,7 @@
 //! A wrong alarm costs trust as well: on a busy machine single sends are late, and single seconds miss an
 //! arrival. So 1 % of them may, and two seconds in any case.
 
+use super::pace;
 use super::window::{second_of, whole_seconds};
 use crate::recording::{Recording, Second, WorkloadRecording};
 use crate::report::data::FaultReport;
@@ -13,6 +14,15 @@ const FREE_SECONDS: usize = 2;
 /// With a p99 of the service time over this, in microseconds, the server did not answer normally, so
 /// arrivals that found no worker are its doing.
 const ANSWERS_US: u64 = 1_000_000;
+
+/// A backlog is looked at over this many seconds ...
+const GROWTH: usize = 10;
+/// ... and grows when it gains more than this share of their arrivals ...
+const GROWTH_SHARE: f64 = 0.01;
+/// ... and is longer than what the open loop may hold when none waits over a second: the arrivals of so many
+/// seconds, and a few more where there are few.
+const QUEUE_S: f64 = 2.0;
+const FEW: f64 = 10.0;
 
 /// What the tester used.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +40,7 @@ pub fn check(recording: &Recording, faults: &[FaultReport], used: Used) -> Optio
     cpu(recording, used)
         .or_else(|| works().find_map(|w| late(rows(recording, w), &w.name)))
         .or_else(|| works().find_map(|w| missed(recording, w, faults)))
+        .or_else(|| works().find_map(|w| growing(recording, w, faults)))
 }
 
 fn rows<'a>(recording: &Recording, work: &'a WorkloadRecording) -> &'a [Second] {
@@ -72,8 +83,7 @@ fn missed(recording: &Recording, work: &WorkloadRecording, faults: &[FaultReport
     let rows = rows(recording, work);
     let disturbed = disturbed(&work.name, faults, rows.len());
     let quiet = rows.iter().zip(disturbed).filter(|(_, disturbed)| !disturbed).map(|(s, _)| s);
-    let answers = |s: &&Second| s.ok > 0 && s.service_p99_us.is_some_and(|us| us <= ANSWERS_US);
-    let found: Vec<&Second> = quiet.filter(|s| s.missed > 0).filter(answers).collect();
+    let found: Vec<&Second> = quiet.filter(|s| s.missed > 0 && answers(s)).collect();
     let missed: u64 = found.iter().map(|s| s.missed).sum();
     (found.len() > allowed(rows.len())).then(|| {
         format!(
@@ -82,6 +92,47 @@ fn missed(recording: &Recording, work: &WorkloadRecording, faults: &[FaultReport
             found.len()
         )
     })
+}
+
+/// A backlog that grows while the server answers: arrivals wait where none is dropped, so none is missed. One
+/// that an outage left behind shrinks, and is no fault of the generator.
+fn growing(recording: &Recording, work: &WorkloadRecording, faults: &[FaultReport]) -> Option<String> {
+    let rows = rows(recording, work);
+    let scheduled = pace::scheduled(work, rows.len());
+    let mut waiting = 0_i64;
+    let backlog: Vec<i64> = rows
+        .iter()
+        .zip(&scheduled)
+        .map(|(s, arrivals)| {
+            waiting += signed(*arrivals) - signed(s.ok + s.failed + s.unknown + s.missed);
+            waiting
+        })
+        .collect();
+    let disturbed = disturbed(&work.name, faults, rows.len());
+    let fine: Vec<bool> = rows.iter().zip(disturbed).map(|(s, disturbed)| !disturbed && answers(s)).collect();
+    let grows = |i: usize| {
+        let arrivals = scheduled[i - GROWTH..i].iter().sum::<u64>() as f64;
+        let (before, now) = (backlog[i - GROWTH], backlog[i - 1]);
+        fine[i - GROWTH..i].iter().all(|fine| *fine)
+            && now as f64 > QUEUE_S * arrivals / GROWTH as f64 + FEW
+            && (now - before) as f64 > GROWTH_SHARE * arrivals + 1.0
+    };
+    let found = (GROWTH..=rows.len()).filter(|i| grows(*i)).count();
+    (found > allowed(rows.len())).then(|| {
+        format!(
+            "workload {}: its backlog grew for {found} s without a fault although the server answered: more workers, or a lower rate",
+            work.name
+        )
+    })
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Whether the server answered normally in this second.
+fn answers(s: &Second) -> bool {
+    s.ok > 0 && s.service_p99_us.is_some_and(|us| us <= ANSWERS_US)
 }
 
 /// Which seconds lie between an injection and the end of what it did: sustained recovery and lifting,

@@ -190,6 +190,7 @@ pub fn workload_report(name: &str, ok: u64) -> WorkloadReport {
         missed: 0,
         throughput_ops_s: ok as f64,
         longest_gap_s: None,
+        note: None,
         response_us: Percentiles::default(),
         service_us: Percentiles::default(),
         errors: vec![],

@@ -30,6 +30,8 @@ pub enum End {
     NextFault,
     /// The measured phase was over.
     EndOfRun,
+    /// The rate of the workload was changed: later seconds cannot be compared with the baseline.
+    RateChange,
 }
 
 impl End {
@@ -39,6 +41,7 @@ impl End {
         match self {
             Self::NextFault => "next fault",
             Self::EndOfRun => "end of run",
+            Self::RateChange => "rate change",
         }
     }
 }
@@ -66,6 +69,12 @@ impl Window {
     #[must_use]
     pub fn seconds(&self) -> Range<usize> {
         second_of(self.injected_s)..whole_seconds(self.end_s)
+    }
+
+    /// The same, ended by a change of the rate at this time.
+    #[must_use]
+    pub fn until_rate_change(&self, at_s: f64) -> Self {
+        Self { end_s: at_s.clamp(self.injected_s, self.end_s), ended_by: End::RateChange, ..self.clone() }
     }
 
     /// Length in seconds.

@@ -1,6 +1,7 @@
 //! The command line: what the user typed, as types, and the commands behind it.
 
 mod cluster;
+mod ctl;
 mod doctor;
 mod faults;
 mod load;
@@ -44,6 +45,8 @@ enum Command {
     Check(run::CheckArguments),
     /// Judge a run again from its recording, and print its summary
     Report(run::ReportArguments),
+    /// Look at a running test, and change its rates
+    Ctl(ctl::CtlArguments),
     /// Table of fault kinds: parameters, defaults, needs
     Faults(faults::FaultsArguments),
     /// What is here: mongod and its version, disk, limits; what would not work and why
@@ -94,6 +97,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Plan(arguments) => run::plan(&arguments),
         Command::Check(arguments) => run::check(&arguments).await,
         Command::Report(arguments) => run::report(&arguments),
+        Command::Ctl(arguments) => ctl::ctl(&arguments).await,
         Command::Faults(arguments) => faults::list(&arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments).await,
         Command::Cluster(command) => cluster::run(command).await,

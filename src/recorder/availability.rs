@@ -3,7 +3,7 @@
 //! Pieces of 100 ms wait until nothing can change about them; then ten pieces in which everything was
 //! good become one row of a second, and nothing is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -20,15 +20,19 @@ const PER_SECOND: u64 = 10;
 /// The pieces of one workload that may still change.
 #[derive(Debug)]
 pub struct Availability {
-    settled_after_s: u64,
+    settled_after_s: usize,
+    /// Of the seconds since then: what was intended before this second was in a worker's hands, or done.
+    handed_out_s: VecDeque<u64>,
     /// By number from the start of the measured phase.
     open: BTreeMap<u64, PieceCell>,
 }
 
 impl Availability {
-    /// Pieces are final this long after their time.
+    /// An operation is booked at the latest this long after a worker took it.
     pub fn new(settled_after: Duration) -> Self {
-        Self { settled_after_s: settled_after.as_secs() + 1, open: BTreeMap::new() }
+        let settled_after_s =
+            usize::try_from(settled_after.as_secs()).unwrap_or(usize::MAX).saturating_add(1);
+        Self { settled_after_s, handed_out_s: VecDeque::new(), open: BTreeMap::new() }
     }
 
     /// Adds the changes of one second. `zero` is the number of the first measured piece; what was
@@ -47,9 +51,21 @@ impl Availability {
         }
     }
 
-    /// Writes what cannot change any more once second `now_s` was taken.
-    pub fn write_settled(&mut self, now_s: u64, lane: &str, to: &mut Appender) -> io::Result<()> {
-        let settled = now_s.saturating_sub(self.settled_after_s) * PER_SECOND;
+    /// Writes what cannot change any more once second `now_s` was taken, the next one; the oldest arrival
+    /// without a worker had `waited` then.
+    pub fn write_settled(
+        &mut self,
+        now_s: u64,
+        waited: Duration,
+        lane: &str,
+        to: &mut Appender,
+    ) -> io::Result<()> {
+        let waited_s = waited.as_secs() + u64::from(waited.subsec_nanos() > 0);
+        self.handed_out_s.push_back(now_s.saturating_sub(waited_s));
+        if self.handed_out_s.len() <= self.settled_after_s {
+            return Ok(());
+        }
+        let settled = self.handed_out_s.pop_front().unwrap_or(0) * PER_SECOND;
         let later = self.open.split_off(&settled);
         let ready = std::mem::replace(&mut self.open, later);
         write(&ready, lane, to)
@@ -102,13 +118,15 @@ mod tests {
         PieceCell { scheduled: n, not_ok: 0, ok_within: [n; 6] }
     }
 
-    fn written(pieces: &[(u64, PieceCell)], settle_at: u64) -> String {
+    fn written(pieces: &[(u64, PieceCell)], settle_at: u64, waited: Duration) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.csv");
         let mut to = Appender::create(&path, "").unwrap();
         let mut all = Availability::new(Duration::from_secs(1));
         all.add(&pieces.iter().copied().collect(), 100);
-        all.write_settled(settle_at, "w", &mut to).unwrap();
+        for second in 0..=settle_at {
+            all.write_settled(second, waited, "w", &mut to).unwrap();
+        }
         to.flush().unwrap();
         std::fs::read_to_string(&path).unwrap()
     }
@@ -116,7 +134,11 @@ mod tests {
     #[test]
     fn a_good_second_is_one_row_and_a_bad_one_keeps_its_pieces() {
         let bad = PieceCell { scheduled: 5, not_ok: 1, ok_within: [3, 4, 4, 4, 4, 4] };
-        let text = written(&[(99, good(9)), (100, good(5)), (103, good(7)), (110, good(5)), (115, bad)], 9);
+        let text = written(
+            &[(99, good(9)), (100, good(5)), (103, good(7)), (110, good(5)), (115, bad)],
+            9,
+            Duration::ZERO,
+        );
         assert_eq!(
             text,
             "0,1000,w,12,0,12,12,12,12,12,12\n1000,100,w,5,0,5,5,5,5,5,5\n1500,100,w,5,1,3,4,4,4,4,4\n"
@@ -125,6 +147,13 @@ mod tests {
 
     #[test]
     fn what_may_still_change_is_not_written() {
-        assert_eq!(written(&[(100, good(5))], 2), "");
+        assert_eq!(written(&[(100, good(5))], 2, Duration::ZERO), "");
+    }
+
+    #[test]
+    fn arrivals_that_still_wait_keep_their_pieces_open() {
+        let pieces = [(100, good(5)), (130, good(5))];
+        assert_eq!(written(&pieces, 9, Duration::from_secs(5)), "0,1000,w,5,0,5,5,5,5,5,5\n");
+        assert_eq!(written(&pieces, 9, Duration::from_secs(7)), "");
     }
 }

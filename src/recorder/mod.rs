@@ -211,7 +211,7 @@ impl Recorder {
         self.timeline.row(t_s, &lane.name, sample)?;
         self.latency.second(t_s, &lane.name, &sample.taken.cell)?;
         lane.availability.add(&sample.taken.pieces, from * 10);
-        lane.availability.write_settled(t_s, &lane.name, &mut self.availability)?;
+        lane.availability.write_settled(t_s, sample.waited, &lane.name, &mut self.availability)?;
         for (first, last) in sample.taken.cell.successes() {
             let before = lane.last_success.unwrap_or(zero).max(zero);
             // What finishes after the end ends no gap: it is open there.

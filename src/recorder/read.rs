@@ -3,7 +3,7 @@
 mod latency;
 mod series;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -48,6 +48,8 @@ pub struct RunRecord {
     pub tester: Tester,
     /// Result of the last verification.
     pub ledger: Option<Ledger>,
+    /// Workloads whose rate was changed by hand in the measured phase.
+    pub changed_rates: BTreeSet<String>,
     /// Workers that were missing in some second, by workload.
     pub lost_workers: BTreeMap<String, u64>,
 }
@@ -200,6 +202,9 @@ fn take(record: &mut RunRecord, line: Line) {
         }
         Event::SweepStep(step) => record.recording.steps.push(step),
         Event::Probe(probe) => record.recording.probes.push(*probe),
+        Event::RateChanged { workload, .. } if at.is_some_and(|t| t >= 0.0) => {
+            record.changed_rates.insert(workload);
+        }
         Event::Finished => record.finished = true,
         event => take_fault(&mut record.recording.faults, at, event),
     }

@@ -101,7 +101,11 @@ pub struct WorkloadReport {
     pub throughput_ops_s: f64,
     /// Longest time between two successive successes, in seconds; `None`: none of 100 ms or more.
     pub longest_gap_s: Option<f64>,
-    /// From the intended start; operations without an answer count with the time they had waited.
+    /// What to know about the percentiles; `None`: nothing special.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// From the intended start; operations without an answer, or that failed after more than 1 s, count with the
+    /// time they had waited.
     pub response_us: Percentiles,
     /// From the send, acknowledged operations only.
     pub service_us: Percentiles,

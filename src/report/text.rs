@@ -142,7 +142,11 @@ fn workloads(text: &mut String, workloads: &[WorkloadReport]) {
         ]);
     }
     table(text, &rows, 2);
-    text.push_str("  latencies: response time from the intended start\n\n");
+    text.push_str("  latencies: response time from the intended start\n");
+    for (name, note) in workloads.iter().filter_map(|w| Some((&w.name, w.note.as_ref()?))) {
+        text.push_str(&format!("  {name}: {note}\n"));
+    }
+    text.push('\n');
 }
 
 fn errors(text: &mut String, workloads: &[WorkloadReport]) {

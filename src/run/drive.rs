@@ -1,6 +1,6 @@
 //! Warm-up, measured phase and drain: the part of a run in which load flows.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -13,11 +13,13 @@ use super::steps::Stage;
 use super::warmup;
 use crate::clock::Moment;
 use crate::cluster::ManagedCluster;
+use crate::control::{Controlled, Server};
 use crate::dataset::Documents;
 use crate::event::{Event, Events, Live, Phase};
 use crate::ledger::Ledger;
 use crate::monitor;
 use crate::nemesis::{Ends, Nemesis};
+use crate::scenario::Scenario;
 use crate::signals::Stop;
 use crate::workload::{Drive, DriveInput, Sample, Sampler, WorkerError};
 
@@ -102,6 +104,8 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
         Ok(tasks) => tasks,
         Err(error) => return Ended::Broken(error.to_string()),
     };
+    let measured_from = Arc::new(OnceLock::new());
+    start_control(ctx, &drive, &mut tasks, &measured_from).await;
     let mut live = tasks.live.clone();
     let start = tokio::select! {
         biased;
@@ -113,6 +117,7 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     };
     let planned_end = start + ctx.scenario.duration;
     drive.measure(start, planned_end);
+    measured_from.get_or_init(|| start);
     tasks.last_second.send_replace(Some(drive.last_second(planned_end)));
     ctx.events.send_at(start, Event::Phase { phase: Phase::Measure }).await;
     ctx.clock.sleep_until(start).await;
@@ -152,6 +157,34 @@ async fn start_tasks(
         tasks.watchers.spawn(monitor::topology(cluster, ctx.events.clone(), tasks.stop_watchers.clone()));
     }
     Ok(tasks)
+}
+
+/// Lets the user look and change rates. A test that cannot be talked to runs all the same.
+async fn start_control(
+    ctx: &Context,
+    drive: &Drive,
+    tasks: &mut Tasks,
+    measured_from: &Arc<OnceLock<Moment>>,
+) {
+    let Scenario { sweep, find_max, duration, .. } = &ctx.scenario;
+    let stepped = sweep.as_ref().map(|s| &s.workload).or(find_max.as_ref().map(|s| &s.workload));
+    let test = Controlled {
+        drive: drive.clone(),
+        events: ctx.events.clone(),
+        live: tasks.live.clone(),
+        duration: *duration,
+        stepped: stepped.cloned(),
+        measured_from: Arc::clone(measured_from),
+    };
+    match Server::bind(&ctx.dir) {
+        Ok(server) => {
+            tasks.watchers.spawn(server.run(test, tasks.stop_watchers.clone()));
+        }
+        Err(error) => {
+            let text = format!("`mongosoak ctl` cannot reach this test: {error}");
+            ctx.events.send(Event::Note { text }).await;
+        }
+    }
 }
 
 /// What waits inside of the tester.

@@ -47,6 +47,7 @@ pub use rate::{AfterOutage, Profile, Schedule};
 pub use secret::Secret;
 pub use source::{Source, parse, read};
 pub use sweep::{Loads, Sweep};
+pub use when::When;
 
 /// A scenario in which every value is in range and every combination makes sense.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,22 +213,6 @@ pub struct FaultRule {
     pub spec: FaultSpec,
     /// When, from the start of the measured phase.
     pub when: When,
-}
-
-/// When a fault is injected, from the start of the measured phase.
-#[derive(Clone, Debug, PartialEq)]
-pub enum When {
-    /// At these offsets, ascending.
-    At(Vec<Duration>),
-    /// First at `first`, then every `every`, at most `times` in all (`None`: until the end).
-    Every {
-        /// First injection.
-        first: Duration,
-        /// Distance between injections; above zero unless `times` is 1.
-        every: Duration,
-        /// At most this many; `None`: until the end.
-        times: Option<u32>,
-    },
 }
 
 /// How the numbers are taken (`docs/measures.md`).

@@ -2,7 +2,21 @@
 
 use std::time::Duration;
 
-use super::When;
+/// When a fault is injected, from the start of the measured phase.
+#[derive(Clone, Debug, PartialEq)]
+pub enum When {
+    /// At these offsets, ascending.
+    At(Vec<Duration>),
+    /// First at `first`, then every `every`, at most `times` in all (`None`: until the end).
+    Every {
+        /// First injection.
+        first: Duration,
+        /// Distance between injections; above zero unless `times` is 1.
+        every: Duration,
+        /// At most this many; `None`: until the end.
+        times: Option<u32>,
+    },
+}
 
 impl When {
     /// The offsets strictly inside a measured phase of this length, ascending. A fault at its very

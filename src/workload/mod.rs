@@ -201,7 +201,9 @@ impl Drive {
                 wire: wire.map(|(monitor, store)| store.wire(monitor, input.dataset, workload)),
                 stores,
                 ledger: Arc::clone(input.ledger),
-                pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, Curve::Constant(rate))),
+                pacer: workload
+                    .rate_ops_s
+                    .map(|rate| Pacer::new(input.epoch, Curve::Constant(rate), workload.after_outage)),
                 rate_was_set: AtomicBool::new(false),
                 keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
                 stats: Stats::new(input.epoch, input.cores.len()),
@@ -305,12 +307,34 @@ impl Drive {
     /// # Panics
     /// When there is no such workload.
     pub fn set_rate(&self, workload: usize, rate_ops_s: f64) -> Result<(), RateError> {
+        let pacer = self.pacer_for(workload, rate_ops_s)?;
+        self.lanes[workload].rate_was_set.store(true, Ordering::Relaxed);
+        Ok(pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?)
+    }
+
+    /// Whether this may be the rate of a workload; nothing is changed.
+    ///
+    /// # Errors
+    /// As [`Drive::set_rate`].
+    ///
+    /// # Panics
+    /// When there is no such workload.
+    pub fn check_rate(&self, workload: usize, rate_ops_s: f64) -> Result<(), RateError> {
+        self.pacer_for(workload, rate_ops_s).map(drop)
+    }
+
+    fn pacer_for(&self, workload: usize, rate_ops_s: f64) -> Result<&Pacer, RateError> {
         if !(rate_ops_s.is_finite() && rate_ops_s >= 0.0) {
             return Err(RateError::NotARate(rate_ops_s));
         }
-        let pacer = self.lanes[workload].pacer.as_ref().ok_or(RateError::ClosedLoop)?;
-        self.lanes[workload].rate_was_set.store(true, Ordering::Relaxed);
-        Ok(pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?)
+        self.lanes[workload].pacer.as_ref().ok_or(RateError::ClosedLoop)
+    }
+
+    /// Intended operations per second of a workload now; `None`: a closed loop.
+    #[must_use]
+    pub fn rate(&self, workload: usize) -> Option<f64> {
+        let pacer = self.lanes.get(workload)?.pacer.as_ref()?;
+        Some(pacer.rate(self.clock.now()))
     }
 
     fn ends_at(&self, end: Moment) {
@@ -328,8 +352,13 @@ impl Drive {
         // A warm-up that was interrupted ends with its second; nothing more is sent in it.
         self.ends_at(end.min(self.clock.now()));
         for lane in &self.lanes {
-            for intended in lane.pacer.iter().flat_map(|pacer| pacer.take_overdue(end)) {
-                lane.book_missed(0, intended, end);
+            let Some(pacer) = &lane.pacer else { continue };
+            loop {
+                let overdue = pacer.take_overdue(end);
+                if overdue.is_empty() {
+                    break;
+                }
+                overdue.into_iter().for_each(|intended| lane.book_missed(0, intended, end));
             }
         }
     }

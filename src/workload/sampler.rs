@@ -26,6 +26,8 @@ pub struct Sample {
     pub in_flight: u64,
     /// Age of the oldest one that a worker waits for.
     pub oldest: Option<Duration>,
+    /// How long the arrival has waited that waits longest for a worker.
+    pub waited: Duration,
     /// Workers that exist.
     pub workers_alive: u32,
     /// All errors so far, once every ten seconds and at the end.
@@ -106,12 +108,15 @@ impl Sampler {
 
     fn sample(&self, workload: usize, lane: &Arc<Lane>, with_errors: bool) -> Sample {
         let now = self.drive.clock.now();
+        // Before the statistics: what is handed out in between is not older.
+        let waits_since = lane.pacer.as_ref().map_or(now, |pacer| pacer.oldest(now));
         let since: Vec<_> = lane.busy.iter().filter_map(super::worker::Busy::since).collect();
         Sample {
             workload,
             taken: lane.stats.take(),
             in_flight: since.len() as u64 + lane.abandoned(),
             oldest: since.iter().min().map(|at| now.saturating_sub(*at)),
+            waited: now.saturating_sub(waits_since),
             workers_alive: self.alive[workload],
             errors: with_errors.then(|| lane.stats.errors()),
         }

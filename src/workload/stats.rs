@@ -19,6 +19,9 @@ use crate::recording::WITHIN_S;
 pub const HIGHEST_US: u64 = 3_600_000_000;
 const LOWEST_US: u64 = 1;
 const DIGITS: u8 = 3;
+/// Longer than this is a long wait. Quick failures are left out of the latencies: they would make them look
+/// better.
+const LONG_WAIT_US: u64 = 1_000_000;
 /// Classes of errors per workload; our own words are fewer, the codes of the server are not.
 const MAX_ERROR_CLASSES: usize = 100;
 /// Successes are kept apart at this grain, so gaps of 100 ms and more are known exactly.
@@ -77,7 +80,8 @@ pub struct Cell {
     pub response: Histogram<u64>,
     /// Acknowledged operations, from the send.
     pub service: Histogram<u64>,
-    /// Missed ones and those that ran into the deadline, with the time they had waited.
+    /// Missed ones, those that ran into the deadline, and others that failed or stayed unknown after a long
+    /// wait, with the time they had waited.
     pub unanswered: Histogram<u64>,
     /// Largest value of `response` or `unanswered`, unclamped, in microseconds.
     pub max_us: u64,
@@ -341,7 +345,8 @@ fn book_cell(cell: &mut Cell, op: &Finished<'_>, since: Duration) {
         Some(Outcome::Failed(cause) | Outcome::Unknown(cause)) => {
             let unknown = matches!(op.outcome, Some(Outcome::Unknown(_)));
             *(if unknown { &mut cell.unknown } else { &mut cell.failed }) += 1;
-            if cause.timed_out {
+            // Broken off by a driver that lost patience is as good as timed out: a freeze must not vanish.
+            if cause.timed_out || response_us > LONG_WAIT_US {
                 book_unanswered(cell, response_us);
             }
         }

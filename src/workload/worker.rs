@@ -143,7 +143,7 @@ impl Worker {
         };
         self.rate_changes.mark_unchanged();
         let intended = match pacer.take(now) {
-            Arrival::Wait(ticket) => return self.wait_for(pacer, &ticket, stop).await,
+            Arrival::Wait(ticket) => return self.wait_for(pacer, ticket, stop).await,
             Arrival::Never => return Ok(self.wait_for_a_rate(stop).await),
             Arrival::Send(intended) if intended < lane.end() => {
                 return Ok(Start::At { intended, worker_was_free: false });
@@ -160,31 +160,45 @@ impl Worker {
         Ok(Start::Again)
     }
 
-    /// Waits for an intended start, or for the change of the rate that withdraws it.
+    /// Waits for the time of an arrival, or for the change of the rate that withdraws it.
     async fn wait_for(
         &mut self,
         pacer: &Pacer,
-        ticket: &Ticket,
+        mut ticket: Ticket,
         stop: &CancellationToken,
     ) -> Result<Start, WorkerError> {
         let intended = ticket.intended;
         loop {
-            let ahead = intended < self.lane.end();
+            let ahead = ticket.at < self.lane.end();
             tokio::select! {
                 biased;
-                woken = self.alarm.wait_until(intended), if ahead => woken.map_err(WorkerError::Timer)?,
+                woken = self.alarm.wait_until(ticket.at), if ahead => woken.map_err(WorkerError::Timer)?,
                 Ok(()) = self.rate_changes.changed() => {}
                 // An interruption brings the end forward.
-                () = stop.cancelled() => if intended >= self.lane.end() { return Ok(Start::Over) },
+                () = stop.cancelled() => if ticket.at >= self.lane.end() {
+                    return Ok(self.end_before(pacer, &ticket));
+                },
             }
-            match pacer.start(ticket, self.clock.now()) {
+            match pacer.start(&mut ticket, self.clock.now()) {
                 Turn::Withdrawn => return Ok(Start::Again),
                 Turn::Send if intended < self.lane.end() => {
-                    return Ok(Start::At { intended, worker_was_free: true });
+                    // What is caught up is late because no worker was free.
+                    return Ok(Start::At { intended, worker_was_free: ticket.at == intended });
                 }
                 Turn::Send | Turn::Early => {}
             }
         }
+    }
+
+    /// The end came before the time of this arrival. One that was being caught up is missed.
+    fn end_before(&self, pacer: &Pacer, ticket: &Ticket) -> Start {
+        let end = self.lane.end();
+        if ticket.intended >= end {
+            return Start::Over;
+        }
+        pacer.give_up(ticket);
+        self.lane.book_missed(self.place.core, ticket.intended, end);
+        Start::Again
     }
 
     /// Waits until there is a rate at all.

@@ -17,13 +17,13 @@ use crate::support::script::{Origin, Script};
 /// start of the measured phase.
 const FIRST_READ: Origin = Origin::Arrival("find", 2);
 
-fn frozen(freeze: Range<u64>) -> FakeServer {
+pub fn frozen(freeze: Range<u64>) -> FakeServer {
     let freeze = Duration::from_secs(freeze.start)..Duration::from_secs(freeze.end);
     let service_time = Duration::from_millis(2);
     FakeServer::start(Script { service_time, origin: FIRST_READ, freezes: vec![freeze], ..Script::default() })
 }
 
-fn readers(seconds: u64, more: &str) -> String {
+pub fn readers(seconds: u64, more: &str) -> String {
     format!(
         r#"
 name = "freeze"

@@ -6,12 +6,14 @@
 mod support;
 
 mod batches;
+mod control;
 mod defects;
 mod determinism;
 mod errors;
 mod exit_codes;
 mod freeze;
 mod load;
+mod long_freeze;
 mod operations;
 mod secrets;
 mod silence;

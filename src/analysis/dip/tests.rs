@@ -75,3 +75,14 @@ fn dips_with_less_than_two_seconds_between_them_are_one() {
     assert_eq!(count(&rows(&[450, 500]), t), 0);
     assert_eq!(count(&[], t), 0);
 }
+
+#[test]
+fn an_open_loop_that_catches_up_has_its_overshoot_apart_in_every_mode() {
+    let outage = || Load::open("writers", 500).ok(100, 500).ok(45, 0).p99(45_000_000);
+    let paced = dip(outage().ok(450, 550).p99(5_000).ok(120, 500));
+    assert_eq!((paced.area_ops, paced.equivalent_outage_s, paced.overshoot_ops), (22_500.0, 45.0, 22_500.0));
+    let burst = dip(outage().ok(5, 5_000).p99(5_000).ok(120, 500));
+    assert_eq!((burst.area_ops, burst.equivalent_outage_s, burst.overshoot_ops), (22_500.0, 45.0, 22_500.0));
+    let dropped = dip(outage().p99(5_000).ok(120, 500));
+    assert_eq!((dropped.area_ops, dropped.overshoot_ops), (22_500.0, 0.0));
+}

@@ -1,6 +1,6 @@
 use super::*;
 use crate::analysis::judge_faults;
-use crate::analysis::testing::{Load, fault, recording};
+use crate::analysis::testing::{Load, fault, piece, recording};
 use crate::scenario::Measures;
 
 const IDLE: Used = Used { cpu_s: 1.0, cores: 2.0 };
@@ -73,4 +73,30 @@ fn after_the_recovery_missed_arrivals_count_again() {
 fn a_closed_loop_has_no_arrivals_to_miss() {
     let row = Second { ok: 100, late_starts: 50, ..Second::default() };
     assert_eq!(check_with(vec![Load::closed("readers").rows(60, row)], vec![], IDLE), None);
+}
+
+/// Arrivals at this rate that finish when these numbers say, none of them dropped.
+fn queued(rate: u64, finished: &[(usize, u64)], service_us: u64) -> Option<String> {
+    let row = |ok| Second { ok, service_p99_us: (ok > 0).then_some(service_us), ..Second::default() };
+    let load = finished.iter().fold(Load::open("writers", rate), |load, (n, ok)| load.rows(*n, row(*ok)));
+    let mut recording = recording(vec![load], vec![]);
+    let seconds = recording.workloads[0].seconds.len();
+    recording.workloads[0].availability = (0..seconds).map(|s| piece(s as f64, 1.0, rate, rate)).collect();
+    check(&recording, &[], IDLE)
+}
+
+#[test]
+fn catching_up_after_an_outage_is_no_saturation() {
+    assert_eq!(queued(100, &[(60, 100), (45, 0), (450, 110), (60, 100)], 5_000), None, "paced");
+    assert_eq!(queued(100, &[(60, 100), (45, 0), (5, 1_000), (60, 100)], 5_000), None, "a burst");
+    assert_eq!(queued(100, &[(60, 100), (45, 0), (500, 101)], 5_000), None, "slowly");
+}
+
+#[test]
+fn a_backlog_that_grows_while_the_server_answers_is_saturation() {
+    let why = queued(100, &[(100, 90)], 5_000).unwrap();
+    assert!(why.starts_with("workload writers: its backlog grew for "), "{why}");
+    assert!(queued(100, &[(60, 100), (45, 0), (100, 90)], 5_000).is_some(), "also after an outage");
+    assert_eq!(queued(100, &[(100, 90)], 3_000_000), None, "a slow server keeps the workers busy");
+    assert_eq!(queued(2, &[(5, 2), (3, 1), (100, 2)], 5_000), None, "three in flight are no backlog");
 }

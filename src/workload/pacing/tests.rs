@@ -1,7 +1,7 @@
 //! Each arrival once, at its time, whatever the rate does.
 
 use std::sync::Barrier;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ const S: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
 fn pacer(epoch: Moment, rate: f64) -> Pacer {
-    Pacer::new(epoch, Curve::Constant(rate))
+    Pacer::new(epoch, Curve::Constant(rate), AfterOutage::Drop)
 }
 
 fn ticket(arrival: Arrival) -> Ticket {
@@ -28,9 +28,9 @@ fn followed(pacer: &Pacer, end: Moment) -> Vec<Moment> {
     loop {
         match pacer.take(now) {
             Arrival::Send(intended) => starts.push(intended),
-            Arrival::Wait(ticket) if ticket.intended < end => {
+            Arrival::Wait(mut ticket) if ticket.intended < end => {
                 now = ticket.intended;
-                assert_eq!(pacer.start(&ticket, now), Turn::Send);
+                assert_eq!(pacer.start(&mut ticket, now), Turn::Send);
                 starts.push(now);
             }
             Arrival::Wait(_) | Arrival::Never => return starts,
@@ -73,8 +73,8 @@ fn a_far_arrival_of_a_low_rate_is_withdrawn_when_the_rate_rises() {
     let told = pacer.changes();
     pacer.change(5 * S, Curve::Constant(10.0)).unwrap();
     assert!(told.has_changed().unwrap());
-    for waited in &waits {
-        assert_eq!(pacer.start(waited, 5 * S), Turn::Withdrawn);
+    for mut waited in waits {
+        assert_eq!(pacer.start(&mut waited, 5 * S), Turn::Withdrawn);
     }
     // Half of the first one had passed.
     assert_eq!(ticket(pacer.take(5 * S)).intended, 5_050 * MS);
@@ -84,12 +84,12 @@ fn a_far_arrival_of_a_low_rate_is_withdrawn_when_the_rate_rises() {
 #[test]
 fn arrivals_before_the_change_keep_their_times() {
     let pacer = pacer(Duration::ZERO, 10.0);
-    let waiting = ticket(match pacer.take(Duration::ZERO) {
+    let mut waiting = ticket(match pacer.take(Duration::ZERO) {
         Arrival::Send(_) => pacer.take(Duration::ZERO),
         other => other,
     });
     pacer.change(550 * MS, Curve::Constant(0.0)).unwrap();
-    assert_eq!(pacer.start(&waiting, 550 * MS), Turn::Send, "it was intended at 0.1 s");
+    assert_eq!(pacer.start(&mut waiting, 550 * MS), Turn::Send, "it was intended at 0.1 s");
     for intended in [200, 300, 400, 500] {
         assert!(matches!(pacer.take(600 * MS), Arrival::Send(at) if at == intended * MS));
     }
@@ -102,16 +102,16 @@ fn arrivals_before_the_change_keep_their_times() {
 #[test]
 fn a_change_to_come_leaves_the_arrivals_before_it_alone() {
     let pacer = pacer(Duration::ZERO, 1.0);
-    let waits: Vec<_> = (0..4)
+    let mut waits: Vec<_> = (0..4)
         .filter_map(|_| match pacer.take(Duration::ZERO) {
             Arrival::Wait(ticket) => Some(ticket),
             _ => None,
         })
         .collect();
     pacer.change(2_500 * MS, Curve::Constant(10.0)).unwrap();
-    assert_eq!(pacer.start(&waits[1], S), Turn::Early);
-    assert_eq!(pacer.start(&waits[1], 2 * S), Turn::Send);
-    assert_eq!(pacer.start(&waits[2], 3 * S), Turn::Withdrawn);
+    assert_eq!(pacer.start(&mut waits[1], S), Turn::Early);
+    assert_eq!(pacer.start(&mut waits[1], 2 * S), Turn::Send);
+    assert_eq!(pacer.start(&mut waits[2], 3 * S), Turn::Withdrawn);
     // One that comes earlier replaces it.
     pacer.change(2_100 * MS, Curve::Constant(0.0)).unwrap();
     assert!(matches!(pacer.take(3 * S), Arrival::Never));
@@ -152,6 +152,95 @@ fn changes_faster_than_arrivals_leave_nothing_behind_and_add_up() {
         Arrival::Missed(at) => assert!(at.abs_diff(995_010 * MS) < MS, "{at:?}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// 100/s stand still for 20 s; then workers that are always free work it off until `end`. Intended starts
+/// and sends.
+fn caught_up(after_outage: AfterOutage, end: Moment) -> Vec<(Moment, Moment)> {
+    let pacer = Pacer::new(Duration::ZERO, Curve::Constant(100.0), after_outage);
+    let mut now = 20 * S;
+    let mut sent = Vec::new();
+    while now < end {
+        match pacer.take(now) {
+            Arrival::Send(intended) => sent.push((intended, now)),
+            Arrival::Wait(mut ticket) => {
+                now = now.max(ticket.at);
+                assert_eq!(pacer.start(&mut ticket, now), Turn::Send);
+                sent.push((ticket.intended, now));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    sent
+}
+
+#[test]
+fn paced_catches_up_at_a_tenth_more_than_the_rate_and_sends_everything() {
+    let sent = caught_up(AfterOutage::Paced, 300 * S);
+    assert!(sent.iter().enumerate().all(|(k, (at, _))| at.abs_diff(k as u32 * 10 * MS) < MS));
+    for second in (20..220).step_by(10) {
+        let (from, to) = (second * S, (second + 10) * S);
+        let count = sent.iter().filter(|(_, at)| (from..to).contains(at)).count();
+        assert!((1_095..=1_105).contains(&count), "{count} sent from {second} s on");
+    }
+    // 2,000 arrivals at 10/s more than come in take 200 s.
+    let on_time = sent.iter().find(|(intended, at)| *at <= *intended + 10 * MS).unwrap();
+    assert!(on_time.0 > 215 * S && on_time.0 < 225 * S, "{on_time:?}");
+    assert!(sent.iter().skip_while(|(at, _)| *at < 230 * S).all(|(intended, at)| intended == at));
+}
+
+#[test]
+fn a_burst_sends_everything_at_once() {
+    let sent = caught_up(AfterOutage::Burst, 30 * S);
+    assert_eq!(sent.iter().filter(|(_, at)| *at == 20 * S).count(), 2_001);
+    assert_eq!(sent.len(), 3_001);
+}
+
+#[test]
+fn slots_of_arrivals_that_are_caught_up_follow_a_change_of_the_rate() {
+    let pacer = Pacer::new(Duration::ZERO, Curve::Constant(0.1), AfterOutage::Paced);
+    assert!(matches!(pacer.take(100 * S), Arrival::Send(_)), "the first slot is free");
+    let mut second = ticket(pacer.take(100 * S));
+    let mut third = ticket(pacer.take(100 * S));
+    assert!(second.at > 108 * S && third.at > 117 * S);
+    assert_eq!(pacer.oldest(101 * S), 10 * S);
+    pacer.change(101 * S, Curve::Constant(100.0)).unwrap();
+    assert_eq!(pacer.start(&mut second, 101 * S), Turn::Send, "at once");
+    assert_eq!(pacer.start(&mut third, 101 * S), Turn::Early);
+    assert!(third.at < 101 * S + 10 * MS, "{:?}", third.at);
+    assert_eq!((second.intended, third.intended), (10 * S, 20 * S), "they keep their intended starts");
+    // A pause pauses these too.
+    pacer.change(101 * S, Curve::Constant(0.0)).unwrap();
+    assert_eq!(pacer.start(&mut third, 101 * S), Turn::Send, "its slot was free again");
+    let mut fourth = ticket(pacer.take(102 * S));
+    assert_eq!(pacer.start(&mut fourth, 1_000 * S), Turn::Early);
+    pacer.change(1_000 * S, Curve::Constant(10.0)).unwrap();
+    assert_eq!(pacer.start(&mut fourth, 1_000 * S), Turn::Send);
+}
+
+#[test]
+fn a_backlog_is_bounded_in_number_and_in_time() {
+    let many = Pacer::new(Duration::ZERO, Curve::Constant(100_000.0), AfterOutage::Burst);
+    assert!(matches!(many.take(30 * S), Arrival::Missed(Duration::ZERO)));
+    assert!(matches!(many.take(20 * S), Arrival::Send(_)));
+    let old = Pacer::new(Duration::ZERO, Curve::Constant(1.0), AfterOutage::Paced);
+    assert!(matches!(old.take(LONGEST_WAIT + S), Arrival::Missed(Duration::ZERO)));
+    assert!(matches!(old.take(LONGEST_WAIT + S), Arrival::Send(at) if at == S));
+}
+
+#[test]
+fn a_backlog_that_is_left_at_the_end_is_overdue() {
+    let pacer = Pacer::new(Duration::ZERO, Curve::Constant(10_000.0), AfterOutage::Paced);
+    let mut left = 0;
+    loop {
+        let some = pacer.take_overdue(5 * S);
+        assert!(some.len() <= OVERDUE_AT_ONCE);
+        if some.is_empty() {
+            break;
+        }
+        left += some.len();
+    }
+    assert_eq!(left, 50_000);
 }
 
 proptest! {
@@ -227,13 +316,13 @@ fn race(rates: &[f64], workers: usize) -> Vec<u64> {
 /// One arrival, waited for as a worker does; none when it was withdrawn. An error when none is coming.
 fn one(pacer: &Pacer, clock: crate::clock::Clock) -> Result<Option<u64>, ()> {
     let (number, arrival) = pacer.lock().take(clock.now());
-    let ticket = match arrival {
+    let mut ticket = match arrival {
         Arrival::Send(_) | Arrival::Missed(_) => return Ok(Some(number)),
         Arrival::Wait(ticket) => ticket,
         Arrival::Never => return Err(()),
     };
     loop {
-        match pacer.start(&ticket, clock.now()) {
+        match pacer.start(&mut ticket, clock.now()) {
             Turn::Send => return Ok(Some(number)),
             Turn::Withdrawn => return Ok(None),
             Turn::Early => std::thread::yield_now(),

@@ -79,6 +79,19 @@ fn a_missed_arrival_keeps_its_wait() {
 }
 
 #[test]
+fn a_failure_after_a_long_wait_keeps_it_and_a_quick_one_is_no_latency() {
+    let stats = Stats::new(Duration::ZERO, 1);
+    let cleared = Outcome::Failed(Cause::new("pool_cleared", "server monitor timeout"));
+    stats.record(0, &op(0, 45_000, Some(&cleared)));
+    stats.record(0, &op(45_000, 1, Some(&cleared)));
+    for _ in 0..45 {
+        stats.take();
+    }
+    let cell = stats.take().cell;
+    assert_eq!((cell.failed, cell.unanswered.len(), cell.max_us), (2, 1, 45_000_000));
+}
+
+#[test]
 fn error_classes_are_bounded() {
     let stats = Stats::new(Duration::ZERO, 1);
     stats.open(0);
