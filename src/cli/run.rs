@@ -36,6 +36,17 @@ pub struct RunArguments {
     /// When to colour
     #[arg(long, value_enum, default_value_t = Colour::Auto)]
     color: Colour,
+    /// Whether the scenario must have a search.
+    #[arg(skip)]
+    search: bool,
+}
+
+impl RunArguments {
+    /// Asks for a search, with more of `--set` after those that the user gave.
+    pub(super) fn search(&mut self, overrides: Vec<String>) {
+        self.scenario.set.extend(overrides);
+        self.search = true;
+    }
 }
 
 /// Arguments of `plan`.
@@ -84,6 +95,11 @@ pub async fn run(arguments: &RunArguments) -> Outcome {
         Ok(read) => read,
         Err(problems) => return complain(problems, Outcome::Usage),
     };
+    if arguments.search && scenario.find_max.is_none() {
+        const HOW: &str =
+            "nothing to search: name --workload and --p99, or give the scenario a table [find_max]";
+        return complain(HOW, Outcome::Usage);
+    }
     let listener = match Listener::install() {
         Ok(listener) => listener,
         Err(error) => return complain(format!("listen to signals: {error}"), Outcome::Error),
@@ -194,7 +210,7 @@ fn read(arguments: &ScenarioArguments) -> Result<(Scenario, Source), Box<dyn std
     scenario::read(&arguments.scenario, &overrides).map_err(|problems: Problems| problems.into())
 }
 
-fn toml_text(text: &str) -> String {
+pub(super) fn toml_text(text: &str) -> String {
     toml::Value::String(text.into()).to_string()
 }
 

@@ -13,8 +13,8 @@ const SWEEP: Names<'_> =
 
 const DEFAULT_EACH: Duration = Duration::from_secs(30);
 const DEFAULT_SETTLE: Duration = Duration::from_secs(5);
-/// The timeline has one row a second, and something must be left to count.
-const LEAST_COUNTED: Duration = Duration::from_secs(1);
+/// The last second of a run holds what was in flight at its end, and something must be left to count.
+const LEAST_COUNTED: Duration = Duration::from_secs(2);
 /// More steps than this is a mistake in a list; each keeps two histograms (140 kB each) while it is judged.
 const MOST_STEPS: usize = 100;
 
@@ -27,7 +27,7 @@ pub struct Sweep {
     pub loads: Loads,
     /// Length of each step, in whole seconds.
     pub each: Duration,
-    /// Start of each step that is not counted, in whole seconds; a second at least is left.
+    /// Start of each step that is not counted, in whole seconds; two seconds at least are left.
     pub settle: Duration,
 }
 
