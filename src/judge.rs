@@ -86,9 +86,10 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
         findings: &findings,
     };
     let mut verdict = verdict::judge(&input);
-    // It decides nothing, so it comes last.
-    let starved = own_load::starved(recording).map(|text| format!("note: {text}"));
-    verdict.reasons.extend(starved.map(|text| Reason { outcome: Outcome::Pass, text }));
+    // These decide nothing, so they come last.
+    let own = [own_load::starved(recording), own_load::behind(recording)];
+    let note = |text| Reason { outcome: Outcome::Pass, text: format!("note: {text}") };
+    verdict.reasons.extend(own.into_iter().flatten().map(note));
     Report {
         schema: SCHEMA.into(),
         run: run(record, scenario),

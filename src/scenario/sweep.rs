@@ -113,9 +113,9 @@ pub(super) fn check(check: &Check<'_>, sweep: &Sweep) {
         Loads::Rates(list) => ("rate", list.clone()),
     };
     let at = format!("sweep.{key}");
-    if !(2..=MOST_STEPS).contains(&steps.len()) && !(key == "workers" && steps.is_empty()) {
+    if !(2..=MOST_STEPS).contains(&steps.len()) {
         let message = format!("{} steps are no sweep", steps.len());
-        check.refuse(&at, &[], message, &format!("list 2 to {MOST_STEPS} of them"));
+        check.refuse(&at, &["sweep.rate"], message, &format!("list 2 to {MOST_STEPS} of them"));
     } else if !steps.is_sorted_by(|a, b| a < b) {
         check.refuse(&at, &[], "is not ascending", "list each load once, the smallest first");
     }

@@ -69,6 +69,7 @@ async fn more_workers_than_the_server_can_serve_do_not_help() {
         assert_eq!(number(&step["response_us"]["count"]), ok, "its latency is that of the same operations");
     }
     assert_eq!(ended.rows("sweep.csv").len(), 3);
+    check_own_seconds(&ended);
     assert!(ended.stdout.contains("scaling"), "{}", ended.printed());
     if ended.starved() {
         return;
@@ -82,6 +83,21 @@ async fn more_workers_than_the_server_can_serve_do_not_help() {
     assert_eq!(sweep["knee"]["state"], "found", "{}", ended.printed());
     assert!(sweep["knee"]["load"].as_f64().unwrap() <= 4.0, "{}", ended.printed());
     assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
+}
+
+/// `tester.csv` has a row for each second, and its processor time is that of the whole phase.
+fn check_own_seconds(ended: &Ended) {
+    let rows = ended.rows("tester.csv");
+    let sum = |column| rows.iter().map(|row| row.number(column).unwrap()).sum::<f64>();
+    let whole_s = ended.report()["tester"]["cpu_s"].as_f64().unwrap();
+    let seconds: Vec<u64> = rows.iter().map(|row| row.count("t_s")).collect();
+    assert!(seconds.is_sorted_by(|a, b| a < b), "{seconds:?}");
+    assert!(rows.iter().all(|row| row.count("rss_bytes") > 1 << 20 && row.count("descriptors") > 10));
+    if ended.starved() {
+        return;
+    }
+    assert!((22..=26).contains(&rows.len()), "{seconds:?}");
+    assert!((sum("cpu_s") - whole_s).abs() < 0.2 * whole_s + 0.1, "{} and {whole_s}", sum("cpu_s"));
 }
 
 #[tokio::test]
