@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use mongosoak::clock::Clock;
-use mongosoak::dataset::{Chooser, Documents};
+use mongosoak::dataset::{Chooser, Documents, Sequence};
 use mongosoak::scenario::{Distribution, Shape};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -33,12 +33,21 @@ fn main() {
             black_box(documents.update(key, 1));
         });
     }
-    let distributions = [Distribution::Uniform, Distribution::Zipfian(0.99), Distribution::Zipfian(1.0)];
-    for distribution in distributions {
-        let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let Ok(chooser) = Chooser::new(distribution, 10_000_000_000) else { return };
+    let kinds = ["uniform", "zipfian", "latest", "hotspot", "exponential", "sequential"];
+    let plain = [
+        Distribution::Zipfian { exponent: 1.0, scrambled: true },
+        Distribution::Zipfian { exponent: 0.99, scrambled: false },
+        Distribution::Hotspot { keys: 0.2, operations: 0.8, scrambled: false },
+    ];
+    for distribution in kinds.into_iter().filter_map(Distribution::named).chain(plain) {
+        let (mut rng, sequence) = (ChaCha8Rng::seed_from_u64(1), Sequence::default());
+        let Ok(mut chooser) = Chooser::new(distribution, 10_000_000_000) else { return };
         measure(&format!("{distribution:?}"), 2_000_000, |_| {
-            black_box(chooser.choose(&mut rng));
+            black_box(chooser.choose(&sequence, &mut rng));
+        });
+        measure("  while the keys grow", 2_000_000, |new| {
+            chooser.follow(10_000_000_000 + new);
+            black_box(chooser.choose(&sequence, &mut rng));
         });
     }
 }

@@ -4,6 +4,7 @@ mod cluster;
 mod doctor;
 mod faults;
 mod find_max;
+mod load;
 mod run;
 
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ enum Command {
     Run(run::RunArguments),
     /// Search the highest rate of a workload at which a latency limit holds; else as `run`
     FindMax(Box<find_max::FindMaxArguments>),
+    /// Only bring up the cluster and fill its collection; goes on where an earlier load was cut off
+    Load(load::LoadArguments),
     /// Print what `run` would do, every fault with its time; touches nothing
     Plan(run::PlanArguments),
     /// Parse and cross-check scenarios; all problems at once, with line and column
@@ -91,6 +94,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Run(arguments) => run::run(&arguments).await,
         Command::FindMax(arguments) => find_max::find_max(*arguments).await,
+        Command::Load(arguments) => load::load(&arguments).await,
         Command::Plan(arguments) => run::plan(&arguments),
         Command::Check(arguments) => run::check(&arguments).await,
         Command::Report(arguments) => run::report(&arguments),

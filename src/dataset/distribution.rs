@@ -3,15 +3,18 @@
 use rand::Rng;
 
 use super::permutation::Permutation;
+use super::random::unit;
+use super::sequence::Sequence;
 use super::zipf::Zipf;
 use crate::scenario::Distribution;
 
 /// Draws keys from `[0, n)`. Small, cheap to copy and to resize; the random numbers come from the
 /// caller, so each worker keeps its own stream.
 ///
-/// A skewed choice draws a rank by Zipf's law and scatters the ranks over all keys with a fixed
-/// bijection: every key can be drawn, no two ranks share a key, and the hot keys are no neighbours.
-/// While n grows, hot keys stay hot but for those moments when n passes a power of four.
+/// Two kinds of skew. Zipfian and hotspot are about *keys*: a rank is drawn, and ranks are scattered
+/// over all keys with a fixed bijection (unless asked not to), so every key can be drawn, no two ranks
+/// share a key, and the hot keys are no neighbours. Latest and exponential are about *age*: the key
+/// `n - 1` is the newest and the hottest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chooser {
     n: u64,
@@ -21,7 +24,18 @@ pub struct Chooser {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Uniform,
-    Zipfian(Zipf, Permutation),
+    Zipfian(Zipf, Option<Permutation>),
+    Latest(Zipf),
+    Hotspot {
+        keys: f64,
+        operations: f64,
+        scatter: Option<Permutation>,
+    },
+    /// Mean age is `n * mean`.
+    Exponential {
+        mean: f64,
+    },
+    Sequential,
 }
 
 /// Why no key can be drawn.
@@ -33,23 +47,41 @@ pub enum ChooserError {
     /// The exponent is negative, infinite or not a number.
     #[error("the exponent of a zipfian distribution must be a finite number from 0 on, not {0}")]
     Exponent(f64),
+    /// A share or percentage is outside its range or not a number.
+    #[error("{0} of the operations on {1} of the keys is no distribution")]
+    Share(f64, f64),
 }
 
 impl Chooser {
     /// A chooser over n keys, in constant time for any n (skewed choices are exact up to n = 2^53).
     ///
     /// # Errors
-    /// When n is 0, or the exponent is negative or not finite.
+    /// When n is 0, or a parameter is out of range or not finite.
     pub fn new(distribution: Distribution, n: u64) -> Result<Self, ChooserError> {
         if n == 0 {
             return Err(ChooserError::NoKeys);
         }
+        let scatter = |scrambled: bool| scrambled.then(|| Permutation::new(n));
         let kind = match distribution {
             Distribution::Uniform => Kind::Uniform,
-            Distribution::Zipfian(exponent) if !exponent.is_finite() || exponent < 0.0 => {
-                return Err(ChooserError::Exponent(exponent));
+            Distribution::Sequential => Kind::Sequential,
+            Distribution::Zipfian { exponent, scrambled } => {
+                Kind::Zipfian(zipf(exponent, n)?, scatter(scrambled))
             }
-            Distribution::Zipfian(exponent) => Kind::Zipfian(Zipf::new(exponent, n), Permutation::new(n)),
+            Distribution::Latest { exponent } => Kind::Latest(zipf(exponent, n)?),
+            Distribution::Hotspot { keys, operations, scrambled } => {
+                if !is_share(keys) || !(0.0..=1.0).contains(&operations) {
+                    return Err(ChooserError::Share(operations, keys));
+                }
+                Kind::Hotspot { keys, operations, scatter: scatter(scrambled) }
+            }
+            Distribution::Exponential { percentile, keys } => {
+                let outside = 1.0 - percentile / 100.0;
+                if !is_share(keys) || !is_share(outside) || outside == 1.0 {
+                    return Err(ChooserError::Share(percentile / 100.0, keys));
+                }
+                Kind::Exponential { mean: keys / -outside.ln() }
+            }
         };
         Ok(Self { n, kind })
     }
@@ -70,21 +102,82 @@ impl Chooser {
         }
         if n != self.n {
             self.n = n;
-            if let Kind::Zipfian(zipf, permutation) = &mut self.kind {
-                zipf.resize(n);
+            let scattered = match &mut self.kind {
+                Kind::Uniform | Kind::Exponential { .. } | Kind::Sequential => &mut None,
+                Kind::Latest(zipf) => {
+                    zipf.resize(n);
+                    &mut None
+                }
+                Kind::Zipfian(zipf, scatter) => {
+                    zipf.resize(n);
+                    scatter
+                }
+                Kind::Hotspot { scatter, .. } => scatter,
+            };
+            if let Some(permutation) = scattered {
                 *permutation = Permutation::new(n);
             }
         }
         Ok(())
     }
 
-    /// The next key, below n.
-    pub fn choose(&self, rng: &mut (impl Rng + ?Sized)) -> u64 {
-        match &self.kind {
-            Kind::Uniform => below(self.n, rng),
-            Kind::Zipfian(zipf, permutation) => permutation.place(zipf.rank(rng) - 1),
+    /// Takes notice that there are `keys` keys now (none: nothing changes). Where the newest keys are the
+    /// hot ones, or all are alike, at once; where the hot keys are scattered, in doublings, so that hot
+    /// keys stay hot for a while.
+    pub fn follow(&mut self, keys: u64) {
+        let scattered =
+            matches!(self.kind, Kind::Zipfian(_, Some(_)) | Kind::Hotspot { scatter: Some(_), .. });
+        if keys > self.n && (!scattered || keys / 2 >= self.n) && self.resize(keys).is_err() {
+            debug_assert!(false, "more keys than some are some");
         }
     }
+
+    /// The next key, below n. `sequence` is shared by all who walk the keys together; only a sequential
+    /// choice takes from it.
+    pub fn choose(&self, sequence: &Sequence, rng: &mut (impl Rng + ?Sized)) -> u64 {
+        let place = |rank: u64, scatter: &Option<Permutation>| match scatter {
+            Some(permutation) => permutation.place(rank),
+            None => rank,
+        };
+        match &self.kind {
+            Kind::Uniform => below(self.n, rng),
+            Kind::Zipfian(zipf, scatter) => place(zipf.rank(rng) - 1, scatter),
+            Kind::Latest(zipf) => self.n - zipf.rank(rng),
+            Kind::Hotspot { keys, operations, scatter } => {
+                place(hot_or_cold(self.n, *keys, *operations, rng), scatter)
+            }
+            Kind::Exponential { mean } => self.n - 1 - self.age(*mean, rng),
+            Kind::Sequential => sequence.next(self.n),
+        }
+    }
+
+    /// The age of a key, exponentially distributed and below n: the inverse of the distribution that is
+    /// cut off at n, so nothing is drawn in vain.
+    fn age(&self, mean: f64, rng: &mut (impl Rng + ?Sized)) -> u64 {
+        let n = self.n as f64;
+        let within = -(-1.0 / mean).exp_m1();
+        let age = -(-unit(rng.next_u64()) * within).ln_1p() * mean * n;
+        // Rounding only.
+        (age as u64).min(self.n - 1)
+    }
+}
+
+fn zipf(exponent: f64, n: u64) -> Result<Zipf, ChooserError> {
+    if !exponent.is_finite() || exponent < 0.0 {
+        return Err(ChooserError::Exponent(exponent));
+    }
+    Ok(Zipf::new(exponent, n))
+}
+
+/// Above 0, up to 1.
+fn is_share(share: f64) -> bool {
+    0.0 < share && share <= 1.0
+}
+
+/// The lowest keys are the hot ones; there is always one.
+fn hot_or_cold(n: u64, keys: f64, operations: f64, rng: &mut (impl Rng + ?Sized)) -> u64 {
+    let hot = ((n as f64 * keys) as u64).clamp(1, n);
+    if hot == n || unit(rng.next_u64()) < operations { below(hot, rng) } else { hot + below(n - hot, rng) }
 }
 
 /// Evenly in `[0, n)` without bias: D. Lemire, "Fast random integer generation in an interval",
@@ -101,124 +194,4 @@ fn below(n: u64, rng: &mut (impl Rng + ?Sized)) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use rand::SeedableRng;
-    use rand_chacha::ChaCha8Rng;
-
-    use super::*;
-    use crate::clock::Clock;
-
-    const DRAWS: u32 = 1_000_000;
-
-    /// Shares of the most frequent keys, the hottest first.
-    fn shares(exponent: f64, n: u64) -> Vec<f64> {
-        let mut rng = ChaCha8Rng::seed_from_u64(3);
-        let chooser = Chooser::new(Distribution::Zipfian(exponent), n).unwrap();
-        let mut counts: HashMap<u64, u32> = HashMap::new();
-        for _ in 0..DRAWS {
-            let key = chooser.choose(&mut rng);
-            assert!(key < n);
-            *counts.entry(key).or_default() += 1;
-        }
-        let mut counts: Vec<u32> = counts.into_values().collect();
-        counts.sort_unstable_by(|a, b| b.cmp(a));
-        counts.into_iter().map(|count| f64::from(count) / f64::from(DRAWS)).collect()
-    }
-
-    fn assert_near(share: f64, expected: f64) {
-        assert!((share / expected - 1.0).abs() < 0.05, "{share} instead of {expected}");
-    }
-
-    #[test]
-    fn the_hottest_keys_of_a_thousand_get_their_share() {
-        let shares = shares(0.99, 1_000);
-        assert_near(shares[0], 0.129);
-        assert_near(shares[..10].iter().sum(), 0.38);
-    }
-
-    #[test]
-    fn the_hottest_key_of_a_hundred_thousand_gets_its_share() {
-        assert_near(shares(0.99, 100_000)[0], 0.078);
-    }
-
-    #[test]
-    fn the_hottest_key_of_a_million_gets_its_share() {
-        assert_near(shares(0.99, 1_000_000)[0], 0.065);
-    }
-
-    #[test]
-    fn ten_billion_keys_are_ready_at_once_for_any_exponent() {
-        let clock = Clock::start();
-        for exponent in [0.0, 0.5, 0.99, 1.0, 1.5] {
-            let chooser = Chooser::new(Distribution::Zipfian(exponent), 10_000_000_000).unwrap();
-            let mut rng = ChaCha8Rng::seed_from_u64(4);
-            let keys: Vec<u64> = (0..1_000).map(|_| chooser.choose(&mut rng)).collect();
-            assert!(keys.iter().all(|key| *key < 10_000_000_000));
-            assert!(keys.iter().any(|key| *key > u64::from(u32::MAX)), "exponent {exponent}");
-        }
-        assert!(clock.now().as_secs_f64() < 1.0);
-        // 1 / (ln n + 0.5772), the partial sum of the harmonic series.
-        assert_near(shares(1.0, 10_000_000_000)[0], 1.0 / (1e10_f64.ln() + 0.5772));
-    }
-
-    #[test]
-    fn uniform_draws_are_even() {
-        let mut rng = ChaCha8Rng::seed_from_u64(5);
-        let chooser = Chooser::new(Distribution::Uniform, 100).unwrap();
-        let mut counts = [0_u32; 100];
-        for _ in 0..DRAWS {
-            counts[chooser.choose(&mut rng) as usize] += 1;
-        }
-        let expected = f64::from(DRAWS) / 100.0;
-        let chi_square: f64 = counts.iter().map(|c| (f64::from(*c) - expected).powi(2) / expected).sum();
-        // Both ends: one in a thousand is above 148.2, one in a thousand below 61.1.
-        assert!((61.1..148.2).contains(&chi_square), "{chi_square}");
-    }
-
-    #[test]
-    fn one_key_is_always_that_key_and_all_64_bits_can_be_drawn() {
-        let mut rng = ChaCha8Rng::seed_from_u64(6);
-        for distribution in [Distribution::Uniform, Distribution::Zipfian(0.99)] {
-            let mut chooser = Chooser::new(distribution, 1).unwrap();
-            assert_eq!(chooser.choose(&mut rng), 0);
-            chooser.resize(u64::MAX).unwrap();
-            assert!((0..100).any(|_| chooser.choose(&mut rng) > 1 << 62));
-        }
-    }
-
-    #[test]
-    fn senseless_requests_are_refused() {
-        for exponent in [-0.1, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            let refused = Chooser::new(Distribution::Zipfian(exponent), 10);
-            assert!(matches!(refused, Err(ChooserError::Exponent(_))), "{exponent}");
-        }
-        assert_eq!(Chooser::new(Distribution::Uniform, 0), Err(ChooserError::NoKeys));
-        let mut chooser = Chooser::new(Distribution::Uniform, 10).unwrap();
-        assert_eq!(chooser.resize(0), Err(ChooserError::NoKeys));
-        assert_eq!(chooser.n(), 10);
-    }
-
-    #[test]
-    fn growth_reaches_the_new_keys_and_equals_a_new_start() {
-        for distribution in [Distribution::Uniform, Distribution::Zipfian(1.0)] {
-            let mut chooser = Chooser::new(distribution, 10).unwrap();
-            chooser.resize(1_000).unwrap();
-            assert_eq!(chooser, Chooser::new(distribution, 1_000).unwrap());
-            let mut rng = ChaCha8Rng::seed_from_u64(7);
-            assert!((0..1_000).any(|_| chooser.choose(&mut rng) >= 10));
-        }
-    }
-
-    #[test]
-    fn draws_are_repeatable() {
-        let draw = |distribution| {
-            let chooser = Chooser::new(distribution, 1_000_000).unwrap();
-            let mut rng = ChaCha8Rng::seed_from_u64(8);
-            [(); 4].map(|()| chooser.choose(&mut rng))
-        };
-        assert_eq!(draw(Distribution::Uniform), [72_386, 738_724, 834_558, 556_141]);
-        assert_eq!(draw(Distribution::Zipfian(0.99)), [94_095, 451_536, 555_087, 155_736]);
-    }
-}
+mod tests;

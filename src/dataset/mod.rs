@@ -7,11 +7,13 @@ pub mod distribution;
 pub mod document;
 mod permutation;
 mod random;
+mod sequence;
 mod template;
 mod zipf;
 
 pub use distribution::{Chooser, ChooserError};
 pub use document::{ContentError, Documents};
+pub use sequence::Sequence;
 
 /// The `_id` of a key: keys are stored as signed integers; 2^63 of them are enough.
 #[must_use]

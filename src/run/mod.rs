@@ -1,6 +1,7 @@
 //! The conductor: the phases of a run in order, and the only module that knows all the others.
 
 mod client;
+mod cores;
 mod data;
 mod directory;
 mod drive;
@@ -12,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongodb::Client;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -31,9 +31,10 @@ use crate::plan::Plan;
 use crate::recorder::{self, Recorder};
 use crate::report::data::{Reason, Report};
 use crate::report::{json, scaling};
-use crate::scenario::{Cluster, Scenario, Source};
+use crate::scenario::{Cluster, Engine, Scenario, Source};
 use crate::signals::Stop;
-use crate::workload::{self, Sample};
+use crate::workload::{self, Monitor, Sample};
+use cores::Cores;
 use drive::{Ended, Parts};
 
 pub use directory::without_credentials;
@@ -64,6 +65,24 @@ pub struct Request {
     pub quiet: bool,
     /// Keep the nodes' data also after a pass.
     pub keep_data: bool,
+    /// What it is for.
+    pub goal: Goal,
+    /// Folder of the nodes' data, of an earlier run or new; `None`: in the run directory.
+    pub data: Option<PathBuf>,
+    /// Drop the collection of an earlier load first.
+    pub drop: bool,
+}
+
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// To drive and judge.
+    Run,
+    /// To fill the collection.
+    Load {
+        /// And to look up every key afterwards.
+        verify: bool,
+    },
 }
 
 /// A run that came to its end, one way or another.
@@ -106,6 +125,15 @@ pub(crate) struct Context {
     plan: Plan,
     progress: Progress,
     log: LogGuard,
+    goal: Goal,
+    drop: bool,
+}
+
+impl Context {
+    /// Seed of the documents: that of the run, unless the dataset has one of its own.
+    fn data_seed(&self) -> u64 {
+        self.scenario.dataset.seed.unwrap_or(self.plan.seed)
+    }
 }
 
 /// Why the phases ended before the last one.
@@ -124,9 +152,13 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
     let name = &request.scenario.name;
     let now = clock.wall(clock.now());
     let dir = directory::make(request.out.as_deref(), name, request.plan.seed, now)?;
-    let documents = Documents::new(request.scenario.dataset.shape, request.plan.seed);
+    let data_seed = request.scenario.dataset.seed.unwrap_or(request.plan.seed);
+    let documents = Documents::new(request.scenario.dataset.shape, data_seed);
+    if binary.is_some() {
+        directory::place_data(&dir, request.data.as_deref())?;
+    }
     directory::check_space(&dir, &request.scenario, documents.len_bytes() as u64)?;
-    directory::write_inputs(&dir, &request.source, &request.plan)?;
+    directory::write_inputs(&dir, &request.source, &request.scenario, &request.plan)?;
     let (events, event_queue) = Events::channel(clock);
     let (samples, sample_queue) = mpsc::channel(SAMPLE_QUEUE);
     let ctx = Context {
@@ -139,6 +171,8 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
         dir,
         scenario: request.scenario.clone(),
         plan: request.plan.clone(),
+        goal: request.goal,
+        drop: request.drop,
     };
     write_manifest(&ctx, binary.as_ref(), &Value::Null)?;
     ctx.progress.say(&format!("{}: seed {}, {}", ctx.scenario.name, ctx.plan.seed, ctx.dir.display()));
@@ -157,7 +191,8 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
     announcer.spawn(announce(ctx.progress.clone(), ctx.stop.clone()));
     phases(&ctx, binary.as_ref(), documents, samples).await;
     ctx.events.send(Event::Finished).await;
-    finish(ctx, tasks, display, request.keep_data).await
+    let keep_data = request.keep_data || request.data.is_some() || request.goal != Goal::Run;
+    finish(ctx, tasks, display, keep_data).await
 }
 
 /// Says at once that a signal was heard: the orderly end takes its time.
@@ -189,6 +224,9 @@ fn recorded_workloads(scenario: &Scenario) -> Vec<recorder::Workload> {
 
 fn write_manifest(ctx: &Context, binary: Option<&Binary>, servers: &Value) -> io::Result<()> {
     let mut manifest = directory::manifest(&ctx.dir, &ctx.scenario, ctx.plan.seed, binary, servers);
+    manifest["goal"] = if ctx.goal == Goal::Run { "run" } else { "load" }.into();
+    manifest["verify"] = (ctx.goal == Goal::Load { verify: true }).into();
+    manifest["dataset"]["seed"] = ctx.data_seed().into();
     manifest["started_at"] = clock::rfc3339(ctx.clock.wall(Duration::ZERO)).into();
     directory::write_manifest(&ctx.dir, &manifest)
 }
@@ -303,12 +341,37 @@ async fn with_cluster(
     let servers = or_stop(ctx, client::describe(&connected)).await?;
     let client = connected.client;
     write_manifest(ctx, binary, &servers).map_err(|e| Early::Broken(e.to_string()))?;
+    if ctx.goal != Goal::Run {
+        let loaded = data::load(ctx, &client, documents).await;
+        client::shut_down(client).await;
+        return loaded;
+    }
     let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents));
-    let driven = load_and_drive(ctx, &client, cluster, documents.clone(), &ledger, samples).await;
-    // Operations without an answer may be left, and are given up here. A client in which that happened is
-    // used for nothing more.
+    let loaded = data::load(ctx, &client, documents.clone()).await;
     client::shut_down(client).await;
-    driven?;
+    loaded?;
+    let monitor = or_stop(ctx, start_monitor(ctx, &uri)).await??;
+    let cores = or_stop(ctx, Cores::start(&uri, &ctx.scenario)).await?.map_err(Early::Broken)?;
+    let parts = Parts {
+        cores: &cores,
+        monitor: monitor.as_ref(),
+        cluster,
+        documents: documents.clone(),
+        ledger: &ledger,
+        samples,
+    };
+    let driven = drive::drive(ctx, parts).await;
+    if let Some(monitor) = monitor {
+        monitor.stop().await;
+    }
+    // Operations without an answer may be left, and are given up here: clients in which that happened are used
+    // for nothing more.
+    cores.shut_down().await;
+    match driven {
+        Ended::Completed => {}
+        Ended::Interrupted => return Err(Early::Interrupted),
+        Ended::Broken(why) => return Err(Early::Broken(why)),
+    }
     if let Some(cluster) = cluster {
         let healed = or_stop(ctx, cluster.heal(HEAL_DEADLINE)).await?;
         healed.map_err(|e| Early::Broken(format!("put the cluster back before the data is checked: {e}")))?;
@@ -320,20 +383,13 @@ async fn with_cluster(
     verified
 }
 
-async fn load_and_drive(
-    ctx: &Context,
-    client: &Client,
-    cluster: Option<&Arc<ManagedCluster>>,
-    documents: Documents,
-    ledger: &Arc<Ledger>,
-    samples: mpsc::Sender<Sample>,
-) -> Result<(), Early> {
-    data::load(ctx, client, documents.clone()).await?;
-    match drive::drive(ctx, Parts { client, cluster, documents, ledger, samples }).await {
-        Ended::Completed => Ok(()),
-        Ended::Interrupted => Err(Early::Interrupted),
-        Ended::Broken(why) => Err(Early::Broken(why)),
+/// Watches the deployment if there is a workload that does not leave that to the driver.
+async fn start_monitor(ctx: &Context, uri: &str) -> Result<Option<Monitor>, Early> {
+    if ctx.scenario.workloads.iter().all(|workload| workload.engine == Engine::Driver) {
+        return Ok(None);
     }
+    let monitor = Monitor::start(uri).await;
+    monitor.map(Some).map_err(|text| Early::Broken(client::hide_credentials(&text, uri)))
 }
 
 /// Runs a future of ours until it ends or the user asks to stop. Driver calls inside go on in their tasks

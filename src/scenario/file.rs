@@ -5,6 +5,7 @@
 //! sees every problem at once. A scenario with a problem is never handed out.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
@@ -25,21 +26,32 @@ use super::{
 const ROOT: Names<'_> = Names {
     what: "key",
     now: &[
-        "name", "seed", "duration", "warmup", "cluster", "dataset", "workload", "fault", "sweep", "find_max",
-        "measures", "limits",
+        "name", "seed", "duration", "warmup", "threads", "cluster", "dataset", "workload", "fault", "sweep",
+        "find_max", "measures", "limits",
     ],
     later: &[],
 };
 
 const CLUSTER: Names<'_> = Names {
     what: "key",
-    now: &["topology", "members", "mongod", "cache", "election_timeout", "auth", "tls", "parameters", "uri"],
+    now: &[
+        "topology",
+        "members",
+        "mongod",
+        "cache",
+        "oplog",
+        "election_timeout",
+        "auth",
+        "tls",
+        "parameters",
+        "uri",
+    ],
     later: &["shards", "hooks"],
 };
 
 const DATASET: Names<'_> = Names {
     what: "key",
-    now: &["shape", "documents", "database", "collection", "indexes"],
+    now: &["shape", "seed", "documents", "database", "collection", "indexes"],
     later: &["shard_key"],
 };
 
@@ -70,11 +82,17 @@ const LIMITS: Names<'_> = Names {
     later: &[],
 };
 
+/// More cores than any machine has that drives load.
+const MOST_THREADS: u32 = 1024;
 /// Longest sets that MongoDB lets vote.
 const MOST_MEMBERS: u8 = 7;
 const DEFAULT_MEMBERS: u8 = 3;
 /// The smallest cache that mongod takes.
 const LEAST_CACHE_BYTES: u64 = 256 << 20;
+/// The smallest oplog that a server can later be resized to, and so the smallest that makes sense.
+const LEAST_OPLOG_BYTES: u64 = 990 << 20;
+/// mongod's own default, a twentieth of the free disk, would fill a disk that holds nothing but the data.
+const DEFAULT_OPLOG_BYTES: u64 = 2 << 30;
 const DEFAULT_ELECTION_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_DOCUMENTS: u64 = 100_000;
 
@@ -89,11 +107,12 @@ pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenar
         seed: root.optional("seed", count),
         duration: length(&root, sweep.as_ref(), find_max.as_ref()),
         warmup: root.optional("warmup", warmup).unwrap_or(Warmup::Auto),
+        threads: root.optional("threads", |value| count_in(value, 1..=MOST_THREADS)),
         cluster: root
             .node("cluster")
             .map_or_else(|| Cluster::Managed(Managed::default()), |node| cluster(&node)),
         dataset: root.node("dataset").map_or_else(Dataset::default, |node| dataset(&node)),
-        workloads: workloads(&root, sweep.as_ref(), find_max.as_ref()),
+        workloads: workloads(&root, source, sweep.as_ref(), find_max.as_ref()),
         faults: root.nodes("fault").iter().map(fault::read).collect(),
         measures: root.node("measures").map_or_else(Measures::default, |node| measures(&node)),
         limits: root.node("limits").map_or_else(Limits::default, |node| limits(&node)),
@@ -113,9 +132,15 @@ fn length(root: &Table<'_>, sweep: Option<&Sweep>, find_max: Option<&FindMax>) -
 }
 
 /// Each as it stands there; what a stepped one leaves out follows from its steps.
-fn workloads(root: &Table<'_>, sweep: Option<&Sweep>, find_max: Option<&FindMax>) -> Vec<Workload> {
+fn workloads(
+    root: &Table<'_>,
+    source: &Source,
+    sweep: Option<&Sweep>,
+    find_max: Option<&FindMax>,
+) -> Vec<Workload> {
+    let folder = source.path.parent().unwrap_or(Path::new(""));
     let read = |node: &Node<'_>| {
-        let mut workload = workload::read(node);
+        let mut workload = workload::read(node, folder);
         if let Some(sweep) = sweep.filter(|sweep| sweep.workload == workload.name) {
             sweep.complete(node, &mut workload);
         }
@@ -193,6 +218,7 @@ fn managed(table: &Table<'_>) -> Managed {
         }),
         mongod: table.optional("mongod", text_or_number),
         cache_bytes: table.optional("cache", cache).unwrap_or(LEAST_CACHE_BYTES),
+        oplog_bytes: table.optional("oplog", oplog).unwrap_or(DEFAULT_OPLOG_BYTES),
         election_timeout: table
             .optional("election_timeout", positive_duration)
             .unwrap_or(DEFAULT_ELECTION_TIMEOUT),
@@ -207,6 +233,7 @@ impl Default for Managed {
             members: DEFAULT_MEMBERS,
             mongod: None,
             cache_bytes: LEAST_CACHE_BYTES,
+            oplog_bytes: DEFAULT_OPLOG_BYTES,
             election_timeout: DEFAULT_ELECTION_TIMEOUT,
             parameters: BTreeMap::new(),
         }
@@ -223,6 +250,15 @@ fn cache(value: &DeValue<'_>) -> Result<u64, Refusal> {
     match size(value)? {
         bytes if bytes < LEAST_CACHE_BYTES => {
             Err(Refusal::new("mongod takes no cache below 256MiB").hint("write \"256MiB\" or more"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+fn oplog(value: &DeValue<'_>) -> Result<u64, Refusal> {
+    match size(value)? {
+        bytes if bytes < LEAST_OPLOG_BYTES => {
+            Err(Refusal::new("an oplog below 990MiB is too small").hint("write \"990MiB\" or more"))
         }
         bytes => Ok(bytes),
     }
@@ -246,6 +282,7 @@ impl Default for Dataset {
     fn default() -> Self {
         Self {
             shape: Shape::Row,
+            seed: None,
             documents: DEFAULT_DOCUMENTS,
             database: "soak".into(),
             collection: "docs".into(),
@@ -259,6 +296,7 @@ fn dataset(node: &Node<'_>) -> Dataset {
     let Some(table) = node.table(&DATASET) else { return default };
     Dataset {
         shape: table.optional("shape", shape).unwrap_or(default.shape),
+        seed: table.optional("seed", count),
         documents: table.optional("documents", count).unwrap_or(default.documents),
         database: table.optional("database", database).unwrap_or(default.database),
         collection: table.optional("collection", collection).unwrap_or(default.collection),

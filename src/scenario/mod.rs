@@ -3,9 +3,10 @@
 //! [`read`] and [`parse`] are the way in. `overrides` puts `--set` into the text, `file` reads TOML
 //! strictly, `check` cross-checks; all collect every problem before they give up, and `places` finds
 //! its line and column.
-//! Nothing here touches a server, a disk (beyond the file itself) or the clock.
+//! Nothing here touches a server, a disk (beyond the file and what it names) or the clock.
 
 mod check;
+mod distribution;
 mod fault;
 mod file;
 mod find_max;
@@ -14,6 +15,7 @@ mod path;
 mod places;
 mod problem;
 pub mod quantity;
+mod rate;
 mod source;
 mod sweep;
 mod table;
@@ -33,8 +35,10 @@ use serde::{Serialize, Serializer};
 pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
 pub use check::MOST_FAULTS;
+pub use distribution::{DEFAULT_EXPONENT, Distribution};
 pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
 pub use problem::{Place, Problem, Problems};
+pub use rate::{AfterOutage, Profile, Schedule};
 pub use source::{Source, parse, read};
 pub use sweep::{Loads, Sweep};
 
@@ -51,6 +55,9 @@ pub struct Scenario {
     pub duration: Duration,
     /// What is driven before the measured phase and not judged.
     pub warmup: Warmup,
+    /// Threads of the tester that drive load, at least 1; `None`: one for each core of the machine, half of
+    /// them where the servers share it.
+    pub threads: Option<u32>,
     /// What is tested.
     pub cluster: Cluster,
     /// The data that is loaded first.
@@ -99,6 +106,8 @@ pub struct Managed {
     pub mongod: Option<String>,
     /// WiredTiger cache of each node in bytes (at least 256 MiB).
     pub cache_bytes: u64,
+    /// Largest oplog of each member in bytes (at least 990 MiB); takes effect when its data is made.
+    pub oplog_bytes: u64,
     /// Replica set election timeout.
     pub election_timeout: Duration,
     /// `--setParameter` name and value.
@@ -157,6 +166,8 @@ impl std::fmt::Display for Secret {
 pub struct Dataset {
     /// Kind of document.
     pub shape: Shape,
+    /// Seed of the content; `None`: that of the run.
+    pub seed: Option<u64>,
     /// Number of documents, keys 0 to this minus one.
     pub documents: u64,
     /// Database name.
@@ -184,8 +195,12 @@ pub struct Workload {
     pub name: String,
     /// Operations at the same time, at least 1.
     pub workers: u32,
-    /// Intended operations per second (open loop); `None`: closed loop.
+    /// Intended operations per second (open loop), at the start where it changes; `None`: closed loop.
     pub rate_ops_s: Option<f64>,
+    /// How the rate changes in the measured phase; `None`: not at all.
+    pub schedule: Option<Schedule>,
+    /// What becomes of arrivals that found no worker in time.
+    pub after_outage: AfterOutage,
     /// What it does: at least one kind; weights are relative, all above zero.
     pub mix: Vec<(OpKind, f64)>,
     /// Documents per insert, at least 1 (1: `insertOne`).
@@ -199,6 +214,19 @@ pub struct Workload {
     /// Longest an operation may take, selection and pool wait included, before it is booked as
     /// timed out.
     pub deadline: Duration,
+    /// Who sends.
+    pub engine: Engine,
+}
+
+/// Who sends the operations of a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// The MongoDB driver: what an application would see.
+    #[default]
+    Driver,
+    /// Our own client: cheaper, without retries, and it knows whether a request had left.
+    Wire,
 }
 
 /// Kind of operation.
@@ -259,16 +287,6 @@ impl std::fmt::Display for WriteConcern {
     }
 }
 
-/// Which of the acknowledged keys an operation picks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Distribution {
-    /// Each the same.
-    Uniform,
-    /// Skewed with this exponent (0.99 in YCSB), ranks scattered over the key space.
-    Zipfian(f64),
-}
-
 /// Where reads go (driver terms).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -279,6 +297,20 @@ pub enum ReadPreference {
     Secondary,
     SecondaryPreferred,
     Nearest,
+}
+
+impl ReadPreference {
+    /// As in the scenario file, and on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::PrimaryPreferred => "primaryPreferred",
+            Self::Secondary => "secondary",
+            Self::SecondaryPreferred => "secondaryPreferred",
+            Self::Nearest => "nearest",
+        }
+    }
 }
 
 /// One `[[fault]]` of the scenario: what, and when.

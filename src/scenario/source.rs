@@ -1,6 +1,7 @@
 //! The entry points: a file with overrides in, a checked scenario or all its problems out.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -11,7 +12,7 @@ use super::places::{Applied, Places, at_offset};
 use super::problem::{Place, Problem, Problems};
 use super::table::Log;
 use super::values::LARGER_IN_QUOTES;
-use super::{Scenario, check, file, overrides, uri};
+use super::{Profile, Scenario, check, file, overrides, uri};
 
 /// Where a scenario came from, and its text, which may hold a password: `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,21 +31,40 @@ impl fmt::Debug for Source {
 
 impl Source {
     /// The text as it may be written to disk and shown: users, passwords and options of connection
-    /// strings are gone, also in comments. It still reads as the same scenario, apart from these.
+    /// strings are gone, also in comments, and profiles are named as their copies beside it. It still reads
+    /// as the same scenario, apart from these.
     #[must_use]
     pub fn public_text(&self) -> String {
         let mut text = self.text.clone();
-        if let Some((span, public)) = public_uri(&self.text) {
+        // From the back, so that the spans before stay right.
+        let mut other = public_values(&self.text);
+        other.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+        for (span, public) in other {
             text.replace_range(span, &public);
         }
         text.split_inclusive('\n').map(hide_user_info).collect()
     }
 }
 
+/// Where values stand that are others in the run directory, and these.
+fn public_values(text: &str) -> Vec<(Range<usize>, String)> {
+    let Ok(tree) = DeTable::parse(text) else { return Vec::new() };
+    let workloads = tree.get_ref().get("workload").and_then(|list| list.get_ref().as_array());
+    let profiles = workloads.into_iter().flatten().filter_map(|workload| copied_profile(workload.get_ref()));
+    public_uri(tree.get_ref()).into_iter().chain(profiles).collect()
+}
+
+/// Where the file of a profile is named, and the name of its copy.
+fn copied_profile(workload: &DeValue<'_>) -> Option<(Range<usize>, String)> {
+    let workload = workload.as_table()?;
+    let name = workload.get("name")?.get_ref().as_str()?;
+    let file = workload.get("rate")?.get_ref().as_table()?.get("profile")?;
+    Some((file.span(), format!("{:?}", Profile::copied_as(name))))
+}
+
 /// Where the connection string stands, and what may stand there instead.
-fn public_uri(text: &str) -> Option<(std::ops::Range<usize>, String)> {
-    let tree = DeTable::parse(text).ok()?;
-    let value = tree.get_ref().get("cluster")?.get_ref().as_table()?.get("uri")?;
+fn public_uri(tree: &DeTable<'_>) -> Option<(Range<usize>, String)> {
+    let value = tree.get("cluster")?.get_ref().as_table()?.get("uri")?;
     let DeValue::String(uri) = value.get_ref() else { return None };
     Some((value.span(), format!("{:?}", uri::without_secrets(uri))))
 }

@@ -128,6 +128,14 @@ pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)], names: &Na
     }
 }
 
+/// True or false.
+pub(super) fn switch(value: &DeValue<'_>) -> Read<bool> {
+    match value {
+        DeValue::Boolean(value) => Ok(*value),
+        other => Err(Refusal::new(format!("must be true or false, not {}", kind(other)))),
+    }
+}
+
 /// A switch that can only be off so far.
 pub(super) fn off(value: &DeValue<'_>) -> Read<()> {
     match value {

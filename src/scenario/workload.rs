@@ -1,13 +1,15 @@
 //! One `[[workload]]`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use toml::de::DeValue;
 
+use super::rate::{self, AfterOutage};
 use super::table::{Node, Refusal, Table, kind};
-use super::values::{count_in, number, plain_name, positive_duration, rate, word};
+use super::values::{count_in, number, plain_name, positive_duration, word};
 use super::words::Names;
-use super::{Distribution, OpKind, ReadPreference, Workload, WriteConcern};
+use super::{Distribution, Engine, OpKind, ReadPreference, Workload, WriteConcern, distribution};
 
 const WORKLOAD: Names<'_> = Names {
     what: "key",
@@ -15,6 +17,7 @@ const WORKLOAD: Names<'_> = Names {
         "name",
         "workers",
         "rate",
+        "after_outage",
         "op",
         "write_concern",
         "distribution",
@@ -37,38 +40,54 @@ pub(super) const UNACKNOWLEDGED: &str =
     "the outcome of a write that nobody acknowledges cannot be known, so nothing could be verified";
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
-/// The exponent of YCSB.
-const DEFAULT_SKEW: f64 = 0.99;
 /// The server takes no more in one message.
 const LARGEST_BATCH: u32 = 100_000;
 
-/// Reads it.
-pub(super) fn read(node: &Node<'_>) -> Workload {
+/// Reads it; `folder` is that of the scenario.
+pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
     let mut workload = Workload {
         name: String::new(),
         workers: 1,
         rate_ops_s: None,
+        schedule: None,
+        after_outage: AfterOutage::Drop,
         mix: vec![(OpKind::Read, 1.0)],
         batch: 1,
         write_concern: WriteConcern::Majority,
         distribution: Distribution::Uniform,
         read_preference: ReadPreference::Primary,
         deadline: DEFAULT_DEADLINE,
+        engine: Engine::Driver,
     };
     let Some(table) = node.table(&WORKLOAD) else { return workload };
-    table.optional("engine", engine);
     workload.name = table.required("name", "give each workload its own name", plain_name).unwrap_or_default();
-    workload.rate_ops_s = table.optional("rate", rate);
+    rate(&table, folder, &mut workload);
     fill(&mut workload.workers, table.optional("workers", |value| count_in(value, 1..=u32::MAX)));
     fill(&mut workload.write_concern, table.optional("write_concern", write_concern));
-    fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution(&node)));
+    fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution::read(&node)));
     fill(&mut workload.read_preference, table.optional("read_preference", read_preference));
     fill(&mut workload.deadline, table.optional("deadline", positive_duration));
+    fill(&mut workload.engine, table.optional("engine", engine));
     match table.node("op") {
         Some(node) => operation(&node, &mut workload),
         None => table.missing("op", "write for example op = { insert = { batch = 1 } } or op = \"read\""),
     }
     workload
+}
+
+/// `rate`, and what only a workload with a rate can have.
+fn rate(table: &Table<'_>, folder: &Path, workload: &mut Workload) {
+    let rate = table.node("rate");
+    if let Some((first, schedule)) = rate.as_ref().and_then(|node| rate::read(node, folder)) {
+        workload.rate_ops_s = Some(first);
+        workload.schedule = schedule;
+    }
+    let Some(node) = table.node("after_outage") else { return };
+    fill(&mut workload.after_outage, node.read(rate::after_outage));
+    if rate.is_none() {
+        let why = "without a rate nothing waits: each worker sends when the answer before has come";
+        node.refuse(Refusal::new(why).hint("leave it out, or write a rate"));
+    }
 }
 
 fn fill<T>(place: &mut T, given: Option<T>) {
@@ -77,8 +96,9 @@ fn fill<T>(place: &mut T, given: Option<T>) {
     }
 }
 
-fn engine(value: &DeValue<'_>) -> Result<(), Refusal> {
-    word(value, &[("driver", ())], &Names { what: "engine", now: &["driver"], later: &["wire"] })
+fn engine(value: &DeValue<'_>) -> Result<Engine, Refusal> {
+    const WORDS: [(&str, Engine); 2] = [("driver", Engine::Driver), ("wire", Engine::Wire)];
+    word(value, &WORDS, &Names { what: "engine", now: &WORDS.map(|(word, _)| word), later: &[] })
 }
 
 fn operation(node: &Node<'_>, workload: &mut Workload) {
@@ -142,33 +162,6 @@ fn write_concern(value: &DeValue<'_>) -> Result<WriteConcern, Refusal> {
         },
         other => {
             Err(Refusal::new(format!("must be \"majority\" or a number, not {}", kind(other))).hint(TAKES))
-        }
-    }
-}
-
-/// `"uniform"`, `"zipfian"` or `{ zipfian = 0.8 }`.
-fn distribution(node: &Node<'_>) -> Option<Distribution> {
-    let names = Names {
-        what: "distribution",
-        now: &["uniform", "zipfian"],
-        later: &["latest", "hotspot", "exponential", "sequential"],
-    };
-    let (name, parameter) = node.choice("distribution")?;
-    match (name, parameter) {
-        ("uniform", None) => Some(Distribution::Uniform),
-        ("zipfian", None) => Some(Distribution::Zipfian(DEFAULT_SKEW)),
-        ("zipfian", Some(skew)) => skew
-            .read(|value| {
-                number(value, |x| 0.0 < x && x <= 5.0, "write an exponent above 0, up to 5, as 0.99")
-            })
-            .map(Distribution::Zipfian),
-        ("uniform", Some(_)) => {
-            node.refuse(Refusal::new("uniform has no parameters").hint("write \"uniform\""));
-            None
-        }
-        (other, _) => {
-            node.refuse(names.unknown(other, "").into());
-            None
         }
     }
 }

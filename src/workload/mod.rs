@@ -1,5 +1,6 @@
 //! The load: what is sent, when, by whom, and what became of it. It does not know that faults exist.
 
+mod choice;
 mod gate;
 mod load;
 mod meter;
@@ -9,48 +10,58 @@ mod stats;
 mod store;
 mod worker;
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
-pub use load::{LoadError, Sizes, load, sizes};
+pub use load::{
+    Counters, LoadError, Loaded, Loading, STALL, Sizes, Unfinished, drop_ours, load, mend, seal, sizes,
+};
 pub use meter::{Tally, merge};
 pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
-pub use store::{Request, Store};
+pub use store::{Monitor, Outcomes, Request, Session, Store, Traffic, Wire};
 
 use crate::clock::{Clock, Moment};
-use crate::dataset::Documents;
+use crate::dataset::{Documents, Sequence};
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
-use crate::scenario::{Dataset, OpKind, Workload};
+use crate::scenario::{Dataset, Engine, OpKind, Workload};
 use gate::Gate;
 use meter::Meter;
 use pacing::{Curve, Pacer};
 pub use pacing::{PATIENCE, TooManyChanges};
 use stats::{Finished, Stats};
 pub use worker::CONNECTIONS_PER_WORKER;
-use worker::{Busy, Worker};
+use worker::{Busy, Place, Worker};
 
 /// The tester itself broke. Errors of the database never come here.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// An operation's task panicked.
-    #[error("a worker's operation panicked: {0}")]
+    /// An operation panicked, and its worker with it unless it was abandoned.
+    #[error("a worker panicked: {0}")]
     Panicked(JoinError),
-    /// An operation's task ended without an answer.
-    #[error("a worker's operation ended without an answer")]
-    NoAnswer,
     /// The kernel's timer failed.
     #[error("a worker's timer failed: {0}")]
     Timer(std::io::Error),
     /// No descriptor left.
     #[error("start a worker: {0} (more workers than file descriptors? try `ulimit -n`)")]
     Start(std::io::Error),
+}
+
+/// One thread of the tester that drives load: a single-threaded runtime with a driver client of its own, so
+/// that an operation never moves between threads and no lock is shared.
+#[derive(Clone, Debug)]
+pub struct Core {
+    /// Where the workers run.
+    pub runtime: tokio::runtime::Handle,
+    /// A client that lives there.
+    pub client: mongodb::Client,
 }
 
 /// Why the rate of a workload stays as it is.
@@ -72,9 +83,14 @@ pub enum RateError {
 pub struct Lane {
     /// Settings.
     pub workload: Workload,
-    store: Store,
+    /// One for each core.
+    stores: Vec<Store>,
+    /// Our own client, if the workload wants it.
+    wire: Option<Wire>,
     ledger: Arc<Ledger>,
     pacer: Option<Pacer>,
+    /// By [`Drive::set_rate`]: that holds until the end, whatever the scenario says.
+    rate_was_set: AtomicBool,
     /// Of all workers together: with a block for each, most keys of a young collection would be holes.
     keys: Mutex<KeySource>,
     stats: Stats,
@@ -85,6 +101,8 @@ pub struct Lane {
     /// Signed: an operation may end in the instant before it is counted.
     abandoned: AtomicI64,
     version: AtomicU32,
+    /// Where a sequential choice stands.
+    sequence: Sequence,
     /// In nanoseconds on the run clock.
     end: AtomicU64,
     cumulative: Vec<(f64, OpKind)>,
@@ -105,6 +123,17 @@ impl Lane {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).take(&self.ledger, count)
     }
 
+    /// From the start of the measured phase on the rate changes as the scenario says, unless somebody set
+    /// another one before.
+    fn follow_schedule(&self, start: Moment) {
+        let (Some(pacer), Some(schedule)) = (&self.pacer, &self.workload.schedule) else { return };
+        if !self.rate_was_set.load(Ordering::Relaxed)
+            && let Err(error) = pacer.change(start, Curve::of(schedule))
+        {
+            tracing::error!("the schedule of workload {} does not begin: {error}", self.workload.name);
+        }
+    }
+
     /// A closed loop has none: nothing ever comes.
     fn rate_changes(&self) -> watch::Receiver<()> {
         self.pacer.as_ref().map_or_else(|| watch::channel(()).1, Pacer::changes)
@@ -119,15 +148,9 @@ impl Lane {
         Duration::from_nanos(self.end.load(Ordering::Relaxed))
     }
 
-    fn book_missed(&self, intended: Moment, now: Moment) {
-        let finished = now;
-        self.stats.record(&Finished {
-            intended,
-            sent: None,
-            finished,
-            worker_was_free: false,
-            outcome: None,
-        });
+    fn book_missed(&self, core: usize, intended: Moment, now: Moment) {
+        let (sent, outcome, worker_was_free) = (None, None, false);
+        self.stats.record(core, &Finished { intended, sent, finished: now, worker_was_free, outcome });
     }
 }
 
@@ -135,6 +158,7 @@ impl Lane {
 #[derive(Clone, Debug)]
 pub struct Drive {
     lanes: Vec<Arc<Lane>>,
+    runtimes: Vec<tokio::runtime::Handle>,
     clock: Clock,
     epoch: Moment,
 }
@@ -142,8 +166,11 @@ pub struct Drive {
 /// What a drive needs.
 #[derive(Debug)]
 pub struct DriveInput<'a> {
-    /// One client for the whole run.
-    pub client: &'a mongodb::Client,
+    /// The threads that drive the load, at least one.
+    pub cores: &'a [Core],
+    /// Watches the deployment for the workloads that do not use the driver; there must be one if there are
+    /// any.
+    pub monitor: Option<&'a Monitor>,
     /// Where.
     pub dataset: &'a Dataset,
     /// What, how fast, by how many.
@@ -161,34 +188,39 @@ impl Drive {
     #[must_use]
     pub fn new(input: &DriveInput<'_>, clock: Clock) -> Self {
         let lane = |workload: &Workload| {
-            let store = Store::new(
-                input.client,
-                input.dataset,
-                workload,
-                input.documents.clone(),
-                Arc::clone(input.ledger),
-            );
+            let store = |core: &Core| {
+                let (documents, ledger) = (input.documents.clone(), Arc::clone(input.ledger));
+                Store::new(&core.client, input.dataset, workload, documents, ledger)
+            };
+            let stores: Vec<_> = input.cores.iter().map(store).collect();
+            let monitor = input.monitor.filter(|_| workload.engine == Engine::Wire);
+            let wire = monitor.zip(stores.first());
             Arc::new(Lane {
-                store,
+                wire: wire.map(|(monitor, store)| store.wire(monitor, input.dataset, workload)),
+                stores,
                 ledger: Arc::clone(input.ledger),
                 pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, Curve::Constant(rate))),
+                rate_was_set: AtomicBool::new(false),
                 keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
-                stats: Stats::new(input.epoch),
+                stats: Stats::new(input.epoch, input.cores.len()),
                 busy: (0..workload.workers).map(|_| Busy::default()).collect(),
                 gate: Gate::new(workload.workers),
                 meter: Meter::default(),
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
                 version: AtomicU32::new(0),
+                sequence: Sequence::default(),
                 end: AtomicU64::new(u64::MAX),
                 cumulative: cumulative(&workload.mix),
                 workload: workload.clone(),
             })
         };
-        Self { lanes: input.workloads.iter().map(lane).collect(), clock, epoch: input.epoch }
+        let runtimes = input.cores.iter().map(|core| core.runtime.clone()).collect();
+        Self { lanes: input.workloads.iter().map(lane).collect(), runtimes, clock, epoch: input.epoch }
     }
 
-    /// Starts all workers in the caller's set. They run until `stop`.
+    /// Starts all workers, spread over the cores; the caller's set joins them, and dropping it ends them.
+    /// They run until `stop`.
     ///
     /// # Errors
     /// When the process has no descriptor left.
@@ -201,9 +233,16 @@ impl Drive {
         for (l, lane) in self.lanes.iter().enumerate() {
             for w in 0..lane.busy.len() {
                 let seed = plan::stream_seed(seed, "worker", ((l as u64) << 32) | w as u64);
-                let worker =
-                    Worker::new(Arc::clone(lane), w, self.clock, seed).map_err(WorkerError::Start)?;
-                tasks.spawn(worker.run(stop.clone()));
+                let place = Place { core: (l + w) % self.runtimes.len(), index: w };
+                let runtime = &self.runtimes[place.core];
+                // The worker's alarm belongs to the runtime that it will run on.
+                let worker = {
+                    let _entered = runtime.enter();
+                    Worker::new(Arc::clone(lane), place, self.clock, seed).map_err(WorkerError::Start)?
+                };
+                let running = AbortOnDropHandle::new(runtime.spawn(worker.run(stop.clone())));
+                tasks
+                    .spawn(async { running.await.unwrap_or_else(|error| Err(WorkerError::Panicked(error))) });
             }
         }
         Ok(())
@@ -241,6 +280,9 @@ impl Drive {
         for lane in &self.lanes {
             lane.stats.open(first);
         }
+        for lane in &self.lanes {
+            lane.follow_schedule(start);
+        }
         self.ends_at(end);
     }
 
@@ -252,7 +294,8 @@ impl Drive {
     }
 
     /// Changes the rate of a workload (its index in the scenario) from now on, in operations per second; 0
-    /// pauses it. Arrivals intended before now keep their times. Acts at once, however low the rate was.
+    /// pauses it. Arrivals intended before now keep their times. Acts at once, however low the rate was, and
+    /// replaces the schedule of the scenario for good.
     ///
     /// # Errors
     /// When it has no rate, when this is none, or when too many changes wait for stuck workers.
@@ -264,6 +307,7 @@ impl Drive {
             return Err(RateError::NotARate(rate_ops_s));
         }
         let pacer = self.lanes[workload].pacer.as_ref().ok_or(RateError::ClosedLoop)?;
+        self.lanes[workload].rate_was_set.store(true, Ordering::Relaxed);
         Ok(pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?)
     }
 
@@ -283,7 +327,7 @@ impl Drive {
         self.ends_at(end.min(self.clock.now()));
         for lane in &self.lanes {
             for intended in lane.pacer.iter().flat_map(|pacer| pacer.take_overdue(end)) {
-                lane.book_missed(intended, end);
+                lane.book_missed(0, intended, end);
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Whole scenarios in, checked scenarios or problems with their places out.
 
+mod distributions;
 mod overrides;
+mod rates;
 mod reads;
 mod refusals;
 mod secrets;
