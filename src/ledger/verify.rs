@@ -69,6 +69,8 @@ pub async fn verify(
         add(&mut books, &part);
         books.incomplete_because = books.incomplete_because.or(part.incomplete_because);
     }
+    // Readers end in any order.
+    books.samples.sort_by_key(|sample| sample.key.parse::<u64>().ok());
     if books.incomplete_because.is_none() {
         match scan.strangers_with_retries(stop).await {
             Ok(part) => add(&mut books, &part),
@@ -78,8 +80,6 @@ pub async fn verify(
             }
         }
     }
-    // Readers end in any order.
-    books.samples.sort_by_cached_key(|s| (s.kind.clone(), s.key.parse::<u64>().ok(), s.key.clone()));
     books.unchecked = books.acknowledged.saturating_sub(books.checked);
     books.stale_reads = ledger.stale_reads();
     if ledger.corrupt_reads() > books.corrupt {

@@ -16,6 +16,7 @@ mod places;
 mod problem;
 pub mod quantity;
 mod rate;
+mod secret;
 mod source;
 mod sweep;
 mod table;
@@ -39,6 +40,7 @@ pub use distribution::{DEFAULT_EXPONENT, Distribution};
 pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
 pub use problem::{Place, Problem, Problems};
 pub use rate::{AfterOutage, Profile, Schedule};
+pub use secret::Secret;
 pub use source::{Source, parse, read};
 pub use sweep::{Loads, Sweep};
 
@@ -129,36 +131,6 @@ pub enum Topology {
 pub struct Attached {
     /// How to reach it. The text may hold a password.
     pub uri: Secret,
-}
-
-/// Text that must never reach an output. `Debug` and `Display` show nothing of it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps it.
-    #[must_use]
-    pub fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// The text itself, for the one call that needs it.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
-
-impl std::fmt::Display for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[hidden]")
-    }
 }
 
 /// The documents that are loaded before the run.
