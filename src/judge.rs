@@ -62,7 +62,8 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
         let latency: Vec<_> = record.steps.iter().map(of_step).collect();
         scaling::sweep(recording, planned, &latency, cores(record))
     });
-    let find_max = scenario.find_max.as_ref().filter(|_| drove).map(|search| searching::find_max(recording, search));
+    let find_max =
+        scenario.find_max.as_ref().filter(|_| drove).map(|search| searching::find_max(recording, search));
     let lost: Vec<_> = record.lost_workers.iter().map(|(name, n)| (name.clone(), saturating(*n))).collect();
     let measured = record.phase.is_some_and(|p| p >= Phase::Heal) && recording.duration_s > 0.0;
     let mut findings: Vec<Reason> =
