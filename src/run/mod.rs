@@ -32,9 +32,9 @@ use crate::plan::Plan;
 use crate::recorder::{self, Recorder};
 use crate::report::data::Reason;
 use crate::report::{json, scaling};
-use crate::scenario::{Cluster, Engine, Scenario};
+use crate::scenario::{Cluster, Scenario};
 use crate::signals::Stop;
-use crate::workload::{self, Monitor, Sample};
+use crate::workload::{self, Sample};
 use cores::Cores;
 use drive::{Ended, Parts};
 
@@ -287,20 +287,9 @@ async fn with_cluster(
     let loaded = data::load(ctx, &client, documents.clone()).await;
     client::shut_down(client).await;
     loaded?;
-    let monitor = or_stop(ctx, start_monitor(ctx, &uri)).await??;
     let cores = or_stop(ctx, Cores::start(&uri, &ctx.scenario)).await?.map_err(Early::Broken)?;
-    let parts = Parts {
-        cores: &cores,
-        monitor: monitor.as_ref(),
-        cluster,
-        documents: documents.clone(),
-        ledger: &ledger,
-        samples,
-    };
+    let parts = Parts { cores: &cores, cluster, documents: documents.clone(), ledger: &ledger, samples };
     let driven = drive::drive(ctx, parts).await;
-    if let Some(monitor) = monitor {
-        monitor.stop().await;
-    }
     // Operations without an answer may be left, and are given up here: clients in which that happened are used
     // for nothing more.
     cores.shut_down().await;
@@ -318,15 +307,6 @@ async fn with_cluster(
     let verified = data::verify(ctx, &client, documents, &ledger).await;
     client::shut_down(client).await;
     verified
-}
-
-/// Watches the deployment if there is a workload that does not leave that to the driver.
-async fn start_monitor(ctx: &Context, uri: &str) -> Result<Option<Monitor>, Early> {
-    if ctx.scenario.workloads.iter().all(|workload| workload.engine == Engine::Driver) {
-        return Ok(None);
-    }
-    let monitor = Monitor::start(uri).await;
-    monitor.map(Some).map_err(|text| Early::Broken(client::hide_credentials(&text, uri)))
 }
 
 /// Runs a future of ours until it ends or the user asks to stop. Driver calls inside go on in their tasks
