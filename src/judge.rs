@@ -66,11 +66,14 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
     let faults = analysis::judge_faults(recording, &scenario.measures);
     let workloads: Vec<_> = recording.workloads.iter().map(|w| workload(w, record, scenario)).collect();
     let limits = limits::evaluate(&scenario.limits, &faults, &workloads, record.ledger.as_ref());
-    let sweep = scenario.sweep.as_ref().map(|planned| {
+    // A load, or a run that broke before, has nothing to say about them.
+    let drove = recording.duration_s > 0.0;
+    let sweep = scenario.sweep.as_ref().filter(|_| drove).map(|planned| {
         let latency: Vec<_> = record.steps.iter().map(of_step).collect();
         scaling::sweep(recording, planned, &latency, cores(record))
     });
-    let find_max = scenario.find_max.as_ref().map(|search| searching::find_max(recording, search));
+    let find_max =
+        scenario.find_max.as_ref().filter(|_| drove).map(|search| searching::find_max(recording, search));
     let lost: Vec<_> = record.lost_workers.iter().map(|(name, n)| (name.clone(), saturating(*n))).collect();
     let measured = record.phase.is_some_and(|p| p >= Phase::Heal) && recording.duration_s > 0.0;
     let mut findings: Vec<Reason> =
@@ -100,9 +103,10 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
         findings: &findings,
     };
     let mut verdict = verdict::judge(&input);
-    // It decides nothing, so it comes last.
-    let starved = own_load::starved(recording).map(|text| format!("note: {text}"));
-    verdict.reasons.extend(starved.map(|text| Reason { outcome: Outcome::Pass, text }));
+    // These decide nothing, so they come last.
+    let own = [own_load::starved(recording), own_load::behind(recording)];
+    let note = |text| Reason { outcome: Outcome::Pass, text: format!("note: {text}") };
+    verdict.reasons.extend(own.into_iter().flatten().map(note));
     Report {
         schema: SCHEMA.into(),
         run: run(record, scenario),

@@ -153,7 +153,8 @@ fn words(event: &Event) -> Option<String> {
         }
         Event::SweepStep(step) => {
             let rate = step.rate_ops_s.map(|rate| format!(", {}", per_second(rate))).unwrap_or_default();
-            format!("step {}: {} with {} workers{rate}", step.index + 1, step.workload, step.workers)
+            let s = if step.workers == 1 { "" } else { "s" };
+            format!("step {}: {} with {} worker{s}{rate}", step.index + 1, step.workload, step.workers)
         }
         Event::ProbeStarted { workload, rate_ops_s } => format!("{workload} at {}", per_second(*rate_ops_s)),
         Event::Probe(probe) => {

@@ -13,6 +13,9 @@ use crate::search::CPU_SHARE;
 /// Seconds of waiting, of all threads together, in one second that is worth a word.
 const WAITED_S: f64 = 0.5;
 
+/// Seconds of data, or a quarter of as many events, that may wait for the recorder: a quarter of its queues.
+const WAITING: u64 = 64;
+
 /// Share of its processors that the tester used in these seconds. `None`: unknown.
 #[must_use]
 pub fn share(own: &[&OwnSecond], cores: f64) -> Option<f64> {
@@ -61,6 +64,21 @@ pub fn starved(recording: &Recording) -> Option<String> {
             hungry.len(),
             worst.t_s,
             worst.waited_s,
+        )
+    })
+}
+
+/// A sentence on a recorder that did not keep up; `None`: it did. Nothing is lost by it: who sends to a full queue
+/// waits, and after that the tester is late.
+#[must_use]
+pub fn behind(recording: &Recording) -> Option<String> {
+    let waiting = |own: &OwnSecond| own.sample_queue.max(own.event_queue / 4);
+    let worst = measured(recording).into_iter().max_by_key(|own| waiting(own))?;
+    (waiting(worst) >= WAITING).then(|| {
+        format!(
+            "the recorder was behind: at {} s, {} seconds of data and {} events waited for it; is the disk of the run \
+             directory slow?",
+            worst.t_s, worst.sample_queue, worst.event_queue
         )
     })
 }
@@ -131,6 +149,17 @@ mod tests {
         );
         assert!(text.contains("2.0 s were taken by the hypervisor"), "{text}");
         assert_eq!(starved(&with(second(1.2, 0.9), 30)), None, "busy, but it ran");
+    }
+
+    #[test]
+    fn a_recorder_that_is_behind_is_told() {
+        let behind_by = |samples, events| {
+            let slow = OwnSecond { sample_queue: samples, event_queue: events, ..second(0.3, 0.0) };
+            behind(&with(slow, 1))
+        };
+        assert_eq!(behind_by(63, 255), None);
+        assert!(behind_by(64, 0).unwrap().contains("at 57 s, 64 seconds of data and 0 events"));
+        assert!(behind_by(0, 256).is_some());
     }
 
     #[test]

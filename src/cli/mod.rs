@@ -4,6 +4,7 @@ mod cluster;
 mod ctl;
 mod doctor;
 mod faults;
+mod find_max;
 mod load;
 mod run;
 
@@ -37,6 +38,8 @@ Example: mongosoak run scenarios/quick.toml";
 enum Command {
     /// Start or attach the cluster, load, drive, inject, judge, report
     Run(run::RunArguments),
+    /// Search the highest rate of a workload at which a latency limit holds; else as `run`
+    FindMax(Box<find_max::FindMaxArguments>),
     /// Only bring up the cluster and fill its collection; goes on where an earlier load was cut off
     Load(load::LoadArguments),
     /// Print what `run` would do, every fault with its time; touches nothing
@@ -93,6 +96,7 @@ enum Colour {
 pub async fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Run(arguments) => run::run(&arguments).await,
+        Command::FindMax(arguments) => find_max::find_max(*arguments).await,
         Command::Load(arguments) => load::load(&arguments).await,
         Command::Plan(arguments) => run::plan(&arguments),
         Command::Check(arguments) => run::check(&arguments).await,

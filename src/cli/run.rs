@@ -50,6 +50,17 @@ pub struct ConductArguments {
     /// When to colour
     #[arg(long, value_enum, default_value_t = Colour::Auto)]
     color: Colour,
+    /// Whether the scenario must have a search.
+    #[arg(skip)]
+    search: bool,
+}
+
+impl RunArguments {
+    /// Asks for a search, with more of `--set` after those that the user gave.
+    pub(super) fn search(&mut self, overrides: Vec<String>) {
+        self.conduct.scenario.set.extend(overrides);
+        self.conduct.search = true;
+    }
 }
 
 /// Arguments of `plan`.
@@ -103,6 +114,11 @@ pub(super) async fn conduct(arguments: &ConductArguments, goal: Goal, keep_data:
         Ok(read) => read,
         Err(problems) => return complain(problems, Outcome::Usage),
     };
+    if arguments.search && scenario.find_max.is_none() {
+        const HOW: &str =
+            "nothing to search: name --workload and --p99, or give the scenario a table [find_max]";
+        return complain(HOW, Outcome::Usage);
+    }
     if let (Some(_), Cluster::Attached(_)) = (&arguments.data, &scenario.cluster) {
         let text =
             "--data is for servers that we start; a deployment that runs already keeps its data itself";
@@ -221,7 +237,7 @@ fn read(arguments: &ScenarioArguments) -> Result<(Scenario, Source), Box<dyn std
     scenario::read(&arguments.scenario, &overrides).map_err(|problems: Problems| problems.into())
 }
 
-fn toml_text(text: &str) -> String {
+pub(super) fn toml_text(text: &str) -> String {
     toml::Value::String(text.into()).to_string()
 }
 

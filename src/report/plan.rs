@@ -1,8 +1,8 @@
 //! A plan for people.
 
-use super::{bytes, count, duration_s, mix_in_words};
+use super::{bytes, count, duration_s, mix_in_words, per_second};
 use crate::plan::Plan;
-use crate::scenario::{AfterOutage, Cluster, Scenario, Warmup, Workload};
+use crate::scenario::{AfterOutage, Cluster, Loads, Scenario, Warmup, Workload};
 
 /// What `run` would do, in the order in which it would.
 #[must_use]
@@ -27,7 +27,8 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
             Warmup::Fixed(length) => duration_s(length.as_secs_f64()),
         },
     );
-    line(&mut text, "measure", &duration_s(plan.duration_s));
+    let at_most = if scenario.find_max.is_some() { "at most " } else { "" };
+    line(&mut text, "measure", &format!("{at_most}{}", duration_s(plan.duration_s)));
     for w in &scenario.workloads {
         let rate = rate_in_words(w);
         let (name, workers, mix) = (&w.name, w.workers, mix_in_words(&w.mix));
@@ -36,6 +37,7 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
         let concern = if writes { format!(", w: {}", w.write_concern) } else { String::new() };
         line(&mut text, "workload", &format!("{name}: {mix}, {workers} worker{s}, {rate}{concern}"));
     }
+    steps(&mut text, scenario);
     for fault in &plan.faults {
         let parameters = parameters(fault);
         let what = format!("{:>9}  {}  {} {parameters}", duration_s(fault.at_s), fault.id, fault.r#do.kind());
@@ -45,6 +47,31 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
         line(&mut text, "faults", "none");
     }
     text
+}
+
+/// What a sweep or a search does with the measured phase.
+fn steps(text: &mut String, scenario: &Scenario) {
+    if let Some(sweep) = &scenario.sweep {
+        let loads = match &sweep.loads {
+            Loads::Workers(list) => {
+                list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ") + " workers"
+            }
+            Loads::Rates(list) => list.iter().map(|rate| per_second(*rate)).collect::<Vec<_>>().join(", "),
+        };
+        let (each, settle) = (duration_s(sweep.each.as_secs_f64()), duration_s(sweep.settle.as_secs_f64()));
+        line(text, "sweep", &format!("{}: {loads}, {each} each, of which {settle} settle", sweep.workload));
+    }
+    if let Some(search) = &scenario.find_max {
+        let [from, to] = [search.from_ops_s, search.to_ops_s].map(per_second);
+        let (p99, each) = (duration_s(search.p99.as_secs_f64()), duration_s(search.each.as_secs_f64()));
+        let what = format!(
+            "{}: the highest rate from {from} to {to} with a p99 within {p99}, to {:.0} %, {each} a probe; the measured \
+             phase ends with the answer",
+            search.workload,
+            100.0 * search.precision
+        );
+        line(text, "find-max", &what);
+    }
 }
 
 /// `200 operations/s`, `as fast as answers come`.

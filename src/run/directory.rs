@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::Binary;
 use crate::file;
 use crate::plan::Plan;
-use crate::scenario::{Cluster, Op, Profile, Scenario, Schedule, Source, Topology};
+use crate::scenario::{Cluster, FindMax, Loads, Op, Profile, Scenario, Schedule, Source, Sweep, Topology};
 
 /// A member that is new and empty takes this much (journal files, mostly).
 const EMPTY_MEMBER_BYTES: u64 = 400 << 20;
@@ -204,6 +204,8 @@ pub fn manifest(
         "servers": servers,
         "dataset": scenario.dataset,
         "workloads": workloads,
+        "sweep": scenario.sweep.as_ref().map(sweep),
+        "find_max": scenario.find_max.as_ref().map(find_max),
         "measures": scenario.measures,
         "limits": scenario.limits,
         "host": host(),
@@ -231,6 +233,32 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "distribution": w.distribution,
         "deadline_s": w.deadline.as_secs_f64(),
         "engine": w.engine,
+    })
+}
+
+fn sweep(sweep: &Sweep) -> Value {
+    let (workers, rates) = match &sweep.loads {
+        Loads::Workers(list) => (Some(list), None),
+        Loads::Rates(list) => (None, Some(list)),
+    };
+    json!({
+        "workload": sweep.workload,
+        "workers": workers,
+        "rate_ops_s": rates,
+        "each_s": sweep.each.as_secs_f64(),
+        "settle_s": sweep.settle.as_secs_f64(),
+    })
+}
+
+fn find_max(search: &FindMax) -> Value {
+    json!({
+        "workload": search.workload,
+        "p99_s": search.p99.as_secs_f64(),
+        "from_ops_s": search.from_ops_s,
+        "to_ops_s": search.to_ops_s,
+        "each_s": search.each.as_secs_f64(),
+        "settle_s": search.settle.as_secs_f64(),
+        "precision": search.precision,
     })
 }
 

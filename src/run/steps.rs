@@ -71,7 +71,8 @@ impl Stage<'_> {
     /// Step after step, each at its planned time, whatever the one before it was like.
     async fn sweep(&self, sweep: &Sweep) -> Result<(), StepError> {
         let workload = self.workload(&sweep.workload)?;
-        for index in 0..u32::try_from(sweep.loads.count()).unwrap_or(u32::MAX) {
+        let count = u32::try_from(sweep.loads.count()).unwrap_or(u32::MAX);
+        for index in 0..count {
             let from = self.start + sweep.each * index;
             self.ctx.clock.sleep_until(from).await;
             let (workers, rate_ops_s) = match &sweep.loads {
@@ -85,7 +86,8 @@ impl Stage<'_> {
                 None => self.drive.set_workers(workload, workers),
             }
             let counted_from_s = (sweep.each * index + sweep.settle).as_secs();
-            let to_s = (sweep.each * (index + 1)).as_secs();
+            // The last second of a run holds what was in flight at its end.
+            let to_s = (sweep.each * (index + 1)).as_secs() - u64::from(index + 1 == count);
             let name = sweep.workload.clone();
             let step = Step { index, workload: name, workers, rate_ops_s, counted_from_s, to_s };
             self.ctx.events.send_at(from, Event::SweepStep(step)).await;

@@ -13,8 +13,8 @@ const SWEEP: Names<'_> =
 
 const DEFAULT_EACH: Duration = Duration::from_secs(30);
 const DEFAULT_SETTLE: Duration = Duration::from_secs(5);
-/// The timeline has one row a second, and something must be left to count.
-const LEAST_COUNTED: Duration = Duration::from_secs(1);
+/// The last second of a run holds what was in flight at its end, and something must be left to count.
+const LEAST_COUNTED: Duration = Duration::from_secs(2);
 /// More steps than this is a mistake in a list; each keeps two histograms (140 kB each) while it is judged.
 const MOST_STEPS: usize = 100;
 
@@ -27,7 +27,7 @@ pub struct Sweep {
     pub loads: Loads,
     /// Length of each step, in whole seconds.
     pub each: Duration,
-    /// Start of each step that is not counted, in whole seconds; a second at least is left.
+    /// Start of each step that is not counted, in whole seconds; two seconds at least are left.
     pub settle: Duration,
 }
 
@@ -113,9 +113,9 @@ pub(super) fn check(check: &Check<'_>, sweep: &Sweep) {
         Loads::Rates(list) => ("rate", list.clone()),
     };
     let at = format!("sweep.{key}");
-    if !(2..=MOST_STEPS).contains(&steps.len()) && !(key == "workers" && steps.is_empty()) {
+    if !(2..=MOST_STEPS).contains(&steps.len()) {
         let message = format!("{} steps are no sweep", steps.len());
-        check.refuse(&at, &[], message, &format!("list 2 to {MOST_STEPS} of them"));
+        check.refuse(&at, &["sweep.rate"], message, &format!("list 2 to {MOST_STEPS} of them"));
     } else if !steps.is_sorted_by(|a, b| a < b) {
         check.refuse(&at, &[], "is not ascending", "list each load once, the smallest first");
     }

@@ -7,6 +7,8 @@ use crate::scenario::FindMax;
 pub const CPU_SHARE: f64 = 0.85;
 /// Share of the sends that may be over 10 ms late although a worker was free.
 pub const LATE_SHARE: f64 = 0.01;
+/// Late sends that any probe may have: of a hundred operations, one is 1 %.
+const FREE_LATE: u64 = 2;
 /// The server was busier than at its best when its mean service time is this many times as long. Then workers are
 /// missing because of the server: with all of them busy, it does this many times less than they could send.
 pub const GROWN: f64 = 1.5;
@@ -37,7 +39,7 @@ pub fn finding(search: &FindMax, before: &[Probe], probe: &Probe) -> Finding {
             "it used {used:.0} % of its processors: take a larger or a second machine"
         ));
     }
-    if share(probe.late_starts) > LATE_SHARE {
+    if probe.late_starts > FREE_LATE && share(probe.late_starts) > LATE_SHARE {
         let late = 100.0 * share(probe.late_starts);
         return Finding::Tester(format!(
             "{late:.1} % of the operations were sent over 10 ms late although a worker was free: free processors, or \

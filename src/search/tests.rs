@@ -94,6 +94,20 @@ fn the_limit_of_the_tester_ends_the_search() {
 }
 
 #[test]
+fn the_tester_is_asked_twice_before_it_is_called_the_limit() {
+    let mut turn = 0;
+    let once = |rate: f64| {
+        turn += 1;
+        Probe { late_starts: if turn == 3 { 500 } else { 0 }, ..probe(rate, 1_000.0) }
+    };
+    let (probes, end) = walk(&search(), once);
+    assert_eq!((probes[2].rate_ops_s, probes[3].rate_ops_s), (400.0, 400.0));
+    assert_eq!(end, Next::Found(1_000.0));
+    let (probes, _) = walk(&search(), |rate| Probe { cpu_share: 0.9, ..probe(rate, 1_000.0) });
+    assert_eq!(probes.len(), 2);
+}
+
+#[test]
 fn each_kind_of_trouble_is_seen() {
     let good = probe(100.0, 1_000.0);
     let before = [good.clone()];

@@ -43,6 +43,8 @@ struct Shared {
     counts: Mutex<BTreeMap<String, u64>>,
     last: Mutex<BTreeMap<String, RawDocumentBuf>>,
     tamper: Mutex<Option<Tamper>>,
+    /// When a serial server is done with all that has arrived.
+    busy_until: Mutex<Moment>,
     collections: Mutex<Collections>,
     request_id: AtomicI32,
     greetings: AtomicU64,
@@ -62,6 +64,7 @@ impl FakeServer {
             counts: Mutex::default(),
             last: Mutex::default(),
             tamper: Mutex::default(),
+            busy_until: Mutex::default(),
             collections: Mutex::default(),
             request_id: AtomicI32::new(1),
             greetings: AtomicU64::new(0),
@@ -172,7 +175,8 @@ async fn serve_one(mut stream: TcpStream, shared: &Shared) -> Result<(), ReadErr
         if matches!(special, Some(Answer::HangUp)) {
             return Ok(());
         }
-        shared.wait_for_turn(&alarm, arrived + service_time).await?;
+        let due = shared.due(&request.name, arrived, service_time);
+        shared.wait_for_turn(&alarm, due).await?;
         let Some(reply) = shared.execute(&request, special)? else { continue };
         if matches!(special, Some(Answer::CutReply)) {
             stream.write_all(&reply.bytes()[..reply.bytes().len() / 2]).await?;
@@ -230,6 +234,16 @@ impl Shared {
         let origin = *self.origin.get()?;
         let since = now.checked_sub(origin)?;
         windows.iter().find(|window| window.contains(&since)).map(|window| origin.saturating_add(window.end))
+    }
+
+    /// When a command that arrived now is done, freezes aside.
+    fn due(&self, command: &str, arrived: Moment, service_time: Duration) -> Moment {
+        if !self.script.serial || !is_data(command) {
+            return arrived + service_time;
+        }
+        let mut busy_until = self.busy_until.lock().unwrap();
+        *busy_until = arrived.max(*busy_until) + service_time;
+        *busy_until
     }
 
     /// Waits until `due`, and then until no freeze lasts.

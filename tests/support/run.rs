@@ -19,6 +19,9 @@ const KILLED: i32 = -1;
 const POLL: Duration = Duration::from_millis(20);
 /// Reasons that speak of the machine, not of the tool or its server: other programs took the processors.
 const STARVED: [&str; 2] = ["the load generator was saturated", "the tester itself stood still"];
+/// The same in one step or probe, or in a note.
+const LATE: [&str; 2] =
+    ["were sent over 10 ms late although a worker was free", "waited longer for a processor than it ran"];
 
 /// A call of the binary that was not made yet.
 pub struct Run {
@@ -196,6 +199,13 @@ impl Ended {
         reader.deserialize().map(|row| Row(row.unwrap())).collect()
     }
 
+    /// The events of that name.
+    pub fn events(&self, name: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.out().join("events.jsonl")).unwrap();
+        let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        all.filter(|event| event["event"] == name).collect()
+    }
+
     /// All files of the run directory, also in its folders.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
@@ -212,7 +222,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 fn speaks_of_the_machine(reason: &str) -> bool {
-    STARVED.iter().any(|words| reason.starts_with(words))
+    STARVED.iter().any(|words| reason.starts_with(words)) || LATE.iter().any(|words| reason.contains(words))
 }
 
 /// A number of a report.

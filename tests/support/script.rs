@@ -9,6 +9,9 @@ pub struct Script {
     /// Time between the arrival of a data command and its reply. A command takes effect at the end
     /// of it.
     pub service_time: Duration,
+    /// One data command at a time: the others wait for their turn, in the order of their arrival. So the server
+    /// does exactly 1 / `service_time` commands a second, however many clients there are.
+    pub serial: bool,
     /// What the times of the windows count from.
     pub origin: Origin,
     /// While one lasts, nothing takes effect and no reply of any kind leaves; at its end all that

@@ -15,6 +15,7 @@ mod freeze;
 mod load;
 mod long_freeze;
 mod operations;
+mod scaling;
 mod secrets;
 mod silence;
 mod wire;

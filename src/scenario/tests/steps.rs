@@ -38,6 +38,9 @@ fn sweeps_that_make_no_sense() {
     );
     refused(&sweep("", "«wokers = [1]"), r#"unknown key "wokers" in [sweep]"#, "did you mean \"workers\"?");
     refused(&sweep("", "workers = «[4]"), r#""workers" in [sweep]: 1 steps are no sweep"#, "2 to 100");
+    refused(&sweep("", "workers = «[]"), r#""workers" in [sweep]: 0 steps are no sweep"#, "2 to 100");
+    assert_eq!(bad(&sweep("", ""))[0].message, r#""workers" in [sweep] is missing"#);
+    assert_eq!(bad(&sweep("", "")).len(), 1);
     refused(&sweep("", "workers = «[4, 2]"), r#""workers" in [sweep]: is not ascending"#, "smallest first");
     refused(&sweep("", "rate = «[\"2/s\", \"2/s\"]"), r#""rate" in [sweep]: is not ascending"#, "once");
     refused(&sweep("", "workers = [1, «0]"), r#""workers" in [sweep]: 0 is out of range"#, "from 1");
