@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::Binary;
 use crate::file;
 use crate::plan::Plan;
-use crate::scenario::{Cluster, Scenario, Source, Topology};
+use crate::scenario::{Cluster, Scenario, Shape, Source, TEMPLATE_COPY, Topology};
 
 /// A member that is new and empty takes this much (journal files, mostly).
 const EMPTY_MEMBER_BYTES: u64 = 400 << 20;
@@ -81,11 +81,15 @@ pub fn check_space(dir: &Path, scenario: &Scenario, document_bytes: u64) -> io::
     Ok(())
 }
 
-/// Writes what is known before anything starts: `scenario.toml` (without credentials) and `plan.json`.
+/// Writes what is known before anything starts: `scenario.toml` (without credentials), the template that it
+/// names, and `plan.json`.
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn write_inputs(dir: &Path, source: &Source, plan: &Plan) -> io::Result<()> {
+pub fn write_inputs(dir: &Path, source: &Source, scenario: &Scenario, plan: &Plan) -> io::Result<()> {
+    if let Shape::Template(template) = &scenario.dataset.shape {
+        std::fs::write(dir.join(TEMPLATE_COPY), &template.text)?;
+    }
     // Without user and password of a URI.
     std::fs::write(dir.join("scenario.toml"), source.public_text())?;
     std::fs::write(dir.join("plan.json"), serde_json::to_string_pretty(plan)? + "\n")

@@ -123,9 +123,9 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
     let name = &request.scenario.name;
     let now = clock.wall(clock.now());
     let dir = directory::make(request.out.as_deref(), name, request.plan.seed, now)?;
-    let documents = Documents::new(request.scenario.dataset.shape, request.plan.seed);
+    let documents = Documents::new(&request.scenario.dataset.shape, request.plan.seed);
     directory::check_space(&dir, &request.scenario, documents.len_bytes() as u64)?;
-    directory::write_inputs(&dir, &request.source, &request.plan)?;
+    directory::write_inputs(&dir, &request.source, &request.scenario, &request.plan)?;
     let (events, event_queue) = Events::channel(clock);
     let (samples, sample_queue) = mpsc::channel(SAMPLE_QUEUE);
     let ctx = Context {

@@ -6,16 +6,20 @@
 //! Nothing here touches a server, a disk (beyond the file itself) or the clock.
 
 mod check;
+pub mod content;
 mod distribution;
 mod fault;
 mod file;
 mod overrides;
 mod path;
+mod placeholder;
 mod places;
 mod problem;
 pub mod quantity;
+mod shape;
 mod source;
 mod table;
+mod template;
 #[cfg(test)]
 mod tests;
 mod uri;
@@ -34,7 +38,9 @@ pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 pub use check::MOST_FAULTS;
 pub use distribution::{DEFAULT_EXPONENT, Distribution};
 pub use problem::{Place, Problem, Problems};
-pub use source::{Source, parse, read};
+pub use shape::Shape;
+pub use source::{Source, TEMPLATE_COPY, parse, read};
+pub use template::Template;
 
 /// A scenario in which every value is in range and every combination makes sense.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,16 +165,6 @@ pub struct Dataset {
     pub collection: String,
     /// Fields that get an ascending secondary index.
     pub indexes: Vec<String>,
-}
-
-/// Kind of document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Shape {
-    /// Five fields long, int, date, string, double; 400 bytes (the 2012 report).
-    Row,
-    /// `_id` and ten fields of 100 bytes.
-    Ycsb,
 }
 
 /// One stream of operations with its own workers.

@@ -1,6 +1,7 @@
 //! The entry points: a file with overrides in, a checked scenario or all its problems out.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -11,7 +12,7 @@ use super::places::{Applied, Places, at_offset};
 use super::problem::{Place, Problem, Problems};
 use super::table::Log;
 use super::values::LARGER_IN_QUOTES;
-use super::{Scenario, check, file, overrides, uri};
+use super::{Scenario, check, file, overrides, shape, uri};
 
 /// Where a scenario came from, and its text, which may hold a password: `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -29,24 +30,44 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    /// The text as it may be written to disk and shown: users, passwords and options of connection
-    /// strings are gone, also in comments. It still reads as the same scenario, apart from these.
+    /// The text as it may be written to a run directory and shown: users, passwords and options of
+    /// connection strings are gone, also in comments, and a template is [`TEMPLATE_COPY`] beside it. It
+    /// still reads as the same scenario, apart from these.
     #[must_use]
     pub fn public_text(&self) -> String {
         let mut text = self.text.clone();
-        if let Some((span, public)) = public_uri(&self.text) {
+        let mut changes: Vec<_> =
+            public_uri(&self.text).into_iter().chain(own_template(&self.text)).collect();
+        // From the end on, so that the places before it stay.
+        changes.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+        for (span, public) in changes {
             text.replace_range(span, &public);
         }
         text.split_inclusive('\n').map(hide_user_info).collect()
     }
 }
 
+/// The name of a template's copy in a run directory.
+pub const TEMPLATE_COPY: &str = "dataset.toml";
+
 /// Where the connection string stands, and what may stand there instead.
-fn public_uri(text: &str) -> Option<(std::ops::Range<usize>, String)> {
+fn public_uri(text: &str) -> Option<(Range<usize>, String)> {
+    let (span, uri) = text_at(text, "cluster", "uri")?;
+    Some((span, format!("{:?}", uri::without_secrets(&uri))))
+}
+
+/// Where the name of a template stands, and the name of its copy.
+fn own_template(text: &str) -> Option<(Range<usize>, String)> {
+    let (span, shape) = text_at(text, "dataset", "shape")?;
+    shape::is_file(&shape).then(|| (span, format!("{TEMPLATE_COPY:?}")))
+}
+
+/// A text in one of the tables, and its place.
+fn text_at(text: &str, table: &str, key: &str) -> Option<(Range<usize>, String)> {
     let tree = DeTable::parse(text).ok()?;
-    let value = tree.get_ref().get("cluster")?.get_ref().as_table()?.get("uri")?;
-    let DeValue::String(uri) = value.get_ref() else { return None };
-    Some((value.span(), format!("{:?}", uri::without_secrets(uri))))
+    let value = tree.get_ref().get(table)?.get_ref().as_table()?.get(key)?;
+    let DeValue::String(text) = value.get_ref() else { return None };
+    Some((value.span(), text.to_string()))
 }
 
 /// `# uri = "mongodb://user:secret@host"` without the user and the secret. Only in comments: the one
@@ -111,6 +132,7 @@ fn build(
     let log = Log::default();
     let scenario = file::scenario(tree.get_ref(), source, &log);
     check::check(&scenario, &log);
+    problems.extend(log.take_elsewhere());
     problems.extend(log.into_entries().into_iter().map(|entry| places.problem(entry)));
     if problems.is_empty() { Ok(scenario) } else { Err(Problems::new(problems)) }
 }
@@ -120,7 +142,7 @@ fn tree(source: &Source) -> Result<Spanned<DeTable<'_>>, Problem> {
 }
 
 /// A text that is no TOML. Only the parser's words: its own display would show the line.
-fn syntax(source: &Source, message: &str, span: Option<std::ops::Range<usize>>) -> Problem {
+pub(super) fn syntax(source: &Source, message: &str, span: Option<Range<usize>>) -> Problem {
     let offset = span.map_or(0, |span| span.start);
     Problem {
         place: at_offset(source.path.clone(), &source.text, offset),

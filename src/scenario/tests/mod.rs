@@ -6,6 +6,7 @@ mod reads;
 mod refusals;
 mod secrets;
 mod tables;
+mod templates;
 
 use std::path::PathBuf;
 

@@ -62,11 +62,6 @@ fn not_yet() {
         "valid: ",
     );
     refused(
-        &text("", "[dataset]\nshape = «\"my/shape.toml\""),
-        r#""shape" in [dataset]: a template file is not in this version yet"#,
-        "row, ycsb",
-    );
-    refused(
         &text("", "engine = «\"wire\""),
         r#""engine" in [[workload]]: engine "wire" is not in this version yet"#,
         "driver",
