@@ -18,7 +18,7 @@ use super::words::Names;
 pub enum Shape {
     /// Five fields long, int, date, string, double; 400 bytes (the 2012 report).
     Row,
-    /// The same with a text that compresses well: about 100 bytes on disk.
+    /// The same with a text that compresses well: about 85 bytes on disk.
     RowRepetitive,
     /// Ten fields of 100 characters each, as YCSB makes them.
     Ycsb,
