@@ -41,6 +41,7 @@ async fn bench(documents: u64) -> Result<(), Failure> {
         members: 1,
         mongod: None,
         cache_bytes: 1 << 30,
+        oplog_bytes: 1 << 30,
         election_timeout: Duration::from_secs(10),
         parameters: BTreeMap::new(),
     };

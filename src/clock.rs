@@ -2,13 +2,17 @@
 //!
 //! All differences are taken on one monotonic clock; the wall clock is a label, anchored once.
 
+use std::future::poll_fn;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Sleep;
 
 /// A moment of the run: time since the clock was made, on the monotonic clock.
 pub type Moment = Duration;
@@ -116,6 +120,53 @@ impl Alarm {
     }
 }
 
+/// The deadlines of one operation after the other, without a timer for each: it stays armed for the
+/// deadline of an earlier one, and only when that passes it is set to the current one. One per worker.
+#[derive(Debug)]
+pub struct Deadline {
+    clock: Clock,
+    /// Made when first needed, because only then there surely is a runtime.
+    sleep: Option<Pin<Box<Sleep>>>,
+    armed: Moment,
+}
+
+impl Deadline {
+    /// Deadlines on this clock.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, sleep: None, armed: Moment::ZERO }
+    }
+
+    /// Works until a moment; `None`: it had passed, and the work was dropped. Good to some milliseconds.
+    pub async fn bound<T>(&mut self, at: Moment, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => self.poll_passed(at, context).map(|()| None),
+        })
+        .await
+    }
+
+    fn poll_passed(&mut self, at: Moment, context: &mut Context<'_>) -> Poll<()> {
+        let Self { clock, sleep, armed } = self;
+        let sleep = sleep.get_or_insert_with(|| {
+            *armed = at;
+            Box::pin(tokio::time::sleep_until((clock.origin + at).into()))
+        });
+        loop {
+            if *armed > at {
+                *armed = at;
+                sleep.as_mut().reset((clock.origin + at).into());
+            }
+            ready!(sleep.as_mut().poll(context));
+            if clock.now() >= at {
+                return Poll::Ready(());
+            }
+            *armed = Moment::MAX;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +181,22 @@ mod tests {
             assert!(clock.now() >= at);
         }
         alarm.wait_until(Duration::ZERO).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_deadline_is_never_early_and_never_forgotten() {
+        let clock = Clock::start();
+        let mut deadline = Deadline::new(clock);
+        // Later and earlier ones in turn, with work between them that is done in time.
+        for step_ms in [30, 10, 40, 5] {
+            let at = clock.now() + Duration::from_millis(step_ms);
+            let soon = clock.now() + Duration::from_millis(2);
+            let done = deadline.bound(at + Duration::from_secs(60), clock.sleep_until(soon)).await;
+            assert_eq!(done, Some(()));
+            assert_eq!(deadline.bound(at, std::future::pending::<()>()).await, None);
+            assert!(clock.now() >= at && clock.now() < at + Duration::from_secs(20));
+        }
+        assert_eq!(deadline.bound(Duration::ZERO, std::future::ready(7)).await, Some(7));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc};
 
 use crate::clock::{Clock, Moment};
-use crate::recording::{FaultOutcome, Ledger};
+use crate::recording::{FaultOutcome, Ledger, OwnSecond, Probe, Step};
 
 /// Something that happened, as one line of `events.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,6 +131,19 @@ pub enum Event {
         /// For how long.
         seconds: f64,
     },
+    /// A step of a sweep began.
+    SweepStep(Step),
+    /// A search for the highest rate goes on to this rate.
+    ProbeStarted {
+        /// Which workload.
+        workload: String,
+        /// Intended rate.
+        rate_ops_s: f64,
+    },
+    /// A probe was measured.
+    Probe(Box<Probe>),
+    /// What the tester took of the machine in one second. No line of `events.jsonl`: it goes to `tester.csv`.
+    OwnSecond(Box<OwnSecond>),
     /// The run is over; nothing follows.
     Finished,
 }
@@ -221,6 +234,12 @@ impl Events {
         if self.queue.send(stamped).await.is_err() {
             tracing::error!("event lost: the recorder is gone");
         }
+    }
+
+    /// Events that the recorder has not taken yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
     }
 
     /// All events from now on, for a display.

@@ -25,5 +25,6 @@ pub mod recording;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod search;
 pub mod signals;
 pub mod workload;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event::{Event, Live, Phase, Stamped};
 use crate::recording::FaultOutcome;
-use crate::report::{count, duration_s};
+use crate::report::{count, duration_s, per_second};
 
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
@@ -136,6 +136,18 @@ fn words(event: &Event) -> Option<String> {
         Event::Failure { what } => format!("ERROR {what}"),
         Event::Note { text } => text.clone(),
         Event::OwnPause { seconds } => format!("the tester stood still for {}", duration_s(*seconds)),
-        Event::TesterUsage { .. } | Event::Finished => return None,
+        Event::SweepStep(step) => {
+            let rate = step.rate_ops_s.map(|rate| format!(", {}", per_second(rate))).unwrap_or_default();
+            format!("step {}: {} with {} workers{rate}", step.index + 1, step.workload, step.workers)
+        }
+        Event::ProbeStarted { workload, rate_ops_s } => format!("{workload} at {}", per_second(*rate_ops_s)),
+        Event::Probe(probe) => {
+            let p99 = probe.p99_us.map_or("-".into(), crate::report::duration_us);
+            let trouble = probe.missed + probe.not_ok;
+            let trouble =
+                if trouble > 0 { format!(", {} missed or not ok", count(trouble)) } else { String::new() };
+            format!("{}: p99 {p99}{trouble}", per_second(probe.rate_ops_s))
+        }
+        Event::TesterUsage { .. } | Event::OwnSecond(_) | Event::Finished => return None,
     })
 }

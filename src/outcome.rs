@@ -3,12 +3,18 @@
 //! Labels come before kinds, kinds before codes; what is not listed is unknown. A wrong "failed" would
 //! turn a correct database into a false finding; a wrong "unknown" only weakens one check.
 
+mod reply;
+
 use mongodb::error::{Error, ErrorKind, InsertManyError, NO_WRITES_PERFORMED, WriteFailure};
 
-/// Not primary (any more): the command was refused before it did anything.
+pub use reply::{
+    is_about_the_role, of_line, of_no_connection, of_no_server, of_not_sent_in_time, of_refused_read,
+    of_single_write, of_writes,
+};
+
+/// Not primary (any more): the command was refused before it did anything. All others (stepping down,
+/// shutting down, recovering) may come after something was applied.
 const NOT_WRITABLE_PRIMARY: [i32; 3] = [10107, 13435, 10058];
-/// Stepping down, shutting down, recovering: it may have been applied before.
-const RECOVERING: [i32; 5] = [11600, 11602, 13436, 189, 91];
 const DUPLICATE_KEY: i32 = 11000;
 /// `SERVER_OVERLOADED` refusals carry this label; they never count as throughput.
 const OVERLOADED: &str = "SystemOverloadedError";
@@ -74,10 +80,14 @@ pub fn of_write(error: &Error) -> Outcome {
         | ErrorKind::Authentication { .. }
         | ErrorKind::InvalidTlsConfig { .. }
         | ErrorKind::Write(WriteFailure::WriteError(_)) => Outcome::Failed(cause),
-        ErrorKind::Command(command) if NOT_WRITABLE_PRIMARY.contains(&command.code) => Outcome::Failed(cause),
-        ErrorKind::Command(command) if RECOVERING.contains(&command.code) => Outcome::Unknown(cause),
+        ErrorKind::Command(command) => command_outcome(command.code, cause),
         _ => Outcome::Unknown(cause),
     }
+}
+
+/// Outcome of a write command that was refused as a whole.
+fn command_outcome(code: i32, cause: Cause) -> Outcome {
+    if NOT_WRITABLE_PRIMARY.contains(&code) { Outcome::Failed(cause) } else { Outcome::Unknown(cause) }
 }
 
 /// One outcome per document of a batch whose keys we chose ourselves, from the error's indexes and the
@@ -102,15 +112,34 @@ fn batch_outcomes(batch: &InsertManyError, count: usize, ordered: bool) -> Vec<O
         }),
         None => Outcome::Ok,
     };
-    let mut outcomes = vec![written; count];
-    let mut stopped_at = None;
-    for failure in batch.write_errors.iter().flatten() {
+    let failures = batch.write_errors.iter().flatten().map(|failure| {
         let class = write_error_class(failure.code);
         let cause = Cause { code: Some(failure.code), ..Cause::new(class, clip(&failure.message)) };
-        if let Some(slot) = outcomes.get_mut(failure.index) {
+        Failure { index: failure.index, cause }
+    });
+    by_key(&written, failures, count, ordered)
+}
+
+/// One write of a batch that was refused.
+struct Failure {
+    index: usize,
+    cause: Cause,
+}
+
+/// One outcome per document, from what the others came to and those that were refused.
+fn by_key(
+    written: &Outcome,
+    failures: impl Iterator<Item = Failure>,
+    count: usize,
+    ordered: bool,
+) -> Vec<Outcome> {
+    let mut outcomes = vec![written.clone(); count];
+    let mut stopped_at = None;
+    for Failure { index, cause } in failures {
+        if let Some(slot) = outcomes.get_mut(index) {
             *slot = Outcome::Failed(cause);
         }
-        stopped_at = Some(stopped_at.map_or(failure.index, |at: usize| at.min(failure.index)));
+        stopped_at = Some(stopped_at.map_or(index, |at: usize| at.min(index)));
     }
     if let (true, Some(at)) = (ordered, stopped_at) {
         for slot in outcomes.iter_mut().skip(at + 1) {

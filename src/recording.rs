@@ -15,6 +15,85 @@ pub struct Recording {
     pub workloads: Vec<WorkloadRecording>,
     /// One per planned fault, in the order of their planned times.
     pub faults: Vec<FaultRecord>,
+    /// The steps of a sweep that began, in order.
+    pub steps: Vec<Step>,
+    /// The probes of a search for the highest rate, in order.
+    pub probes: Vec<Probe>,
+    /// What the tester itself took of the machine; ascending. A second that it slept through is missing.
+    pub own: Vec<OwnSecond>,
+}
+
+/// One step of a sweep that began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its number, from 0.
+    pub index: u32,
+    /// Which workload is stepped.
+    pub workload: String,
+    /// Workers that are active.
+    pub workers: u32,
+    /// Intended rate; `None`: closed loop.
+    pub rate_ops_s: Option<f64>,
+    /// Start of the part that is counted, in whole seconds.
+    pub counted_from_s: u64,
+    /// End of the step, in whole seconds.
+    pub to_s: u64,
+}
+
+/// One measured probe of a search for the highest rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Intended rate.
+    pub rate_ops_s: f64,
+    /// Start of the measured part, in whole seconds.
+    pub from_s: u64,
+    /// Its end, in whole seconds.
+    pub to_s: u64,
+    /// Acknowledged operations.
+    pub ok: u64,
+    /// Failed and unknown ones.
+    pub not_ok: u64,
+    /// Arrivals that were never sent.
+    pub missed: u64,
+    /// Sends that were over 10 ms late although a worker was free.
+    pub late_starts: u64,
+    /// p99 of the response time, in microseconds; `None`: nothing finished.
+    pub p99_us: Option<u64>,
+    /// p99 of the service time, in microseconds; `None`: nothing succeeded.
+    pub service_p99_us: Option<u64>,
+    /// Mean of the service time, in microseconds; `None`: nothing succeeded.
+    pub service_mean_us: Option<f64>,
+    /// Share of its processors that the tester used.
+    pub cpu_share: f64,
+}
+
+/// One second of the tester itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnSecond {
+    /// Number of the second. While it is an event, from the start of the drive.
+    pub t_s: u64,
+    /// How long it really was.
+    pub seconds: f64,
+    /// Processor time of the process, user and system.
+    pub cpu_s: f64,
+    /// Time that its threads were ready to run and did not, all together.
+    pub waited_s: f64,
+    /// Time that the hypervisor took from this machine, all processors together; `None`: unknown.
+    pub stolen_s: Option<f64>,
+    /// Time in which any task of this machine waited for a processor; `None`: unknown.
+    pub pressure_s: Option<f64>,
+    /// Resident memory.
+    pub rss_bytes: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Events that wait for the recorder.
+    pub event_queue: u64,
+    /// Seconds of workloads that wait for the recorder.
+    pub sample_queue: u64,
+    /// Operations that outlived their deadline and are not resolved.
+    pub abandoned: u64,
 }
 
 /// What one workload did.

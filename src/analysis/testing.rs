@@ -143,7 +143,7 @@ pub fn fault(id: &str, at_s: f64) -> FaultRecord {
 pub fn recording(loads: Vec<Load>, faults: Vec<FaultRecord>) -> Recording {
     let workloads: Vec<_> = loads.into_iter().map(Load::build).collect();
     let seconds = workloads.iter().map(|w| w.seconds.len()).max().unwrap_or(0);
-    Recording { duration_s: seconds as f64, workloads, faults }
+    Recording { duration_s: seconds as f64, workloads, faults, ..Recording::default() }
 }
 
 /// Measures one workload and its faults with the default settings.

@@ -14,15 +14,18 @@ use wire::CommandError;
 
 use super::ClusterError;
 use super::binary::Binary;
+use super::kept::{Kept, KeptNode};
 use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
 use super::process::Lifetime;
 use super::replica_set::{self, SET_NAME};
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::event::{Event, Events};
 use crate::scenario::{Managed, Topology};
 
 /// A fresh mongod answers within two seconds; a loaded machine takes its time.
 const START_DEADLINE: Duration = Duration::from_secs(90);
+/// After a kill in the middle of a large load, a server replays its journal before it answers.
+const RESTART_DEADLINE: Duration = Duration::from_secs(30 * 60);
 /// Fresh ports that a node tries before the set is initiated.
 const PORT_TRIES: u32 = 10;
 /// A clean shutdown of a primary waits up to 15 s for its successor.
@@ -42,7 +45,7 @@ pub struct Start<'a> {
     pub settings: &'a Managed,
     /// Which mongod.
     pub binary: &'a Binary,
-    /// Folder of the nodes' folders.
+    /// Folder of the nodes' folders. If the nodes of an earlier run are in it, they are started again.
     pub dir: PathBuf,
     /// Whether the processes die with the tester.
     pub lifetime: Lifetime,
@@ -59,18 +62,22 @@ pub struct ManagedCluster {
 }
 
 impl ManagedCluster {
-    /// Starts the nodes, initiates the set, and waits until a majority write went through.
+    /// Starts the nodes, initiates the set, and waits until a majority write went through. Nodes of an earlier
+    /// run are started on their data, and need no initiation.
     ///
     /// # Errors
-    /// When a node does not come up or nobody takes writes. Nothing is left running then.
+    /// When a node does not come up or nobody takes writes, or the data in the folder is of another kind of
+    /// cluster. Nothing is left running then.
     pub async fn start(
         start: &Start<'_>,
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<Self, ClusterError> {
         let clock = events.clock();
+        let kept = kept(start, clock, stop).await?;
+        let port = |n: u8| kept.as_ref().and_then(|k| k.nodes.get(usize::from(n) - 1)).map(|node| node.port);
         let nodes: Result<Vec<_>, _> = (1..=start.settings.members)
-            .map(|n| Node::new(node_settings(start, n), clock).map(Arc::new))
+            .map(|n| Node::new(node_settings(start, n), port(n), clock).map(Arc::new))
             .collect();
         let cluster = Self {
             nodes: nodes?,
@@ -79,7 +86,7 @@ impl ManagedCluster {
             reapers: Mutex::default(),
         };
         let result = tokio::select! {
-            result = cluster.bring_up(start.settings, stop) => result,
+            result = cluster.up(start, kept.is_some(), stop) => result,
             () = stop.cancelled() => Err(ClusterError::Stopped),
         };
         if let Err(error) = result {
@@ -87,6 +94,35 @@ impl ManagedCluster {
             return Err(error);
         }
         Ok(cluster)
+    }
+
+    async fn up(&self, start: &Start<'_>, again: bool, stop: &CancellationToken) -> Result<(), ClusterError> {
+        if again {
+            // At the same time: each may replay its journal for minutes.
+            for node in &self.nodes {
+                self.launch(node).await?;
+            }
+            self.heal(RESTART_DEADLINE).await?;
+            return match start.settings.topology {
+                Topology::Standalone => Ok(()),
+                Topology::ReplicaSet => {
+                    replica_set::adopt(&self.nodes, start.settings.election_timeout, self.events.clock())
+                        .await
+                }
+            };
+        }
+        // Clusters of `cluster start` have a description of their own.
+        let keeps = start.lifetime == Lifetime::WithTester;
+        if keeps {
+            self.describe(false).write(&start.dir)?;
+        }
+        self.bring_up(start.settings, stop).await?;
+        if keeps { self.describe(true).write(&start.dir) } else { Ok(()) }
+    }
+
+    fn describe(&self, ready: bool) -> Kept {
+        let node = |node: &Arc<Node>| KeptNode { name: node.name().into(), port: node.port() };
+        Kept::new(self.topology, self.nodes.iter().map(node).collect(), ready)
     }
 
     async fn bring_up(&self, settings: &Managed, stop: &CancellationToken) -> Result<(), ClusterError> {
@@ -240,6 +276,29 @@ impl ManagedCluster {
     }
 }
 
+/// The nodes of an earlier run, when nobody uses them any more. What a start that was cut off has left goes.
+async fn kept(
+    start: &Start<'_>,
+    clock: Clock,
+    stop: &CancellationToken,
+) -> Result<Option<Kept>, ClusterError> {
+    let Some(kept) = Kept::read(&start.dir)? else {
+        return Ok(None);
+    };
+    if kept.ready {
+        kept.must_fit(&start.dir, start.settings)?;
+    }
+    tokio::select! {
+        unused = kept.unused(&start.dir, clock) => unused?,
+        () = stop.cancelled() => return Err(ClusterError::Stopped),
+    }
+    if kept.ready {
+        return Ok(Some(kept));
+    }
+    kept.clear(&start.dir)?;
+    Ok(None)
+}
+
 fn node_settings(start: &Start<'_>, number: u8) -> Settings {
     let name = format!("node{number}");
     Settings {
@@ -248,6 +307,7 @@ fn node_settings(start: &Start<'_>, number: u8) -> Settings {
         binary: start.binary.clone(),
         replica_set: (start.settings.topology == Topology::ReplicaSet).then(|| SET_NAME.to_owned()),
         cache_bytes: start.settings.cache_bytes,
+        oplog_bytes: start.settings.oplog_bytes,
         parameters: start.settings.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect(),
         lifetime: start.lifetime,
     }

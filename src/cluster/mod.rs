@@ -1,6 +1,7 @@
 //! Deployments: started by us, or somebody else's.
 
 pub mod binary;
+mod kept;
 mod managed;
 mod node;
 pub mod playground;
@@ -32,6 +33,8 @@ pub enum ClusterError {
     ReplicaSet { what: &'static str, node: String, why: String },
     #[error("no node took writes within {seconds} s; the members say: {members}")]
     NoPrimary { seconds: f64, members: String },
+    #[error("{path}: {why}")]
+    Kept { path: PathBuf, why: String },
     #[error("the start was stopped")]
     Stopped,
     #[error("{0}")]

@@ -42,6 +42,8 @@ pub struct Settings {
     pub replica_set: Option<String>,
     /// WiredTiger cache in bytes.
     pub cache_bytes: u64,
+    /// Largest oplog in bytes; mongod takes it when the data is made.
+    pub oplog_bytes: u64,
     /// `--setParameter` name=value.
     pub parameters: Vec<String>,
     /// Whether it dies with the tester.
@@ -64,14 +66,14 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that is not started yet, on a free port, with its folder made.
+    /// A node that is not started yet, on this port or a free one, with its folder made.
     ///
     /// # Errors
     /// When the folder cannot be made or no port is free.
-    pub fn new(settings: Settings, clock: Clock) -> Result<Self, ClusterError> {
+    pub fn new(settings: Settings, port: Option<u16>, clock: Clock) -> Result<Self, ClusterError> {
         let db = settings.dir.join("db");
         std::fs::create_dir_all(&db).map_err(|e| ClusterError::folder(&db, &e))?;
-        let port = Mutex::new(free_port()?);
+        let port = Mutex::new(port.map_or_else(free_port, Ok)?);
         Ok(Self {
             settings,
             port,
@@ -175,6 +177,7 @@ impl Node {
         all.extend(["--wiredTigerCacheSizeGB".into(), format!("{cache_gib:.3}")]);
         if let Some(set) = &s.replica_set {
             all.extend(["--replSet".into(), set.clone()]);
+            all.extend(["--oplogSize".into(), (s.oplog_bytes >> 20).to_string()]);
         }
         for parameter in &s.parameters {
             all.extend(["--setParameter".into(), parameter.clone()]);

@@ -1,4 +1,5 @@
-//! Makes a replica set of fresh nodes, and asks for its first election instead of waiting for it.
+//! Makes a replica set of fresh nodes, and asks for its first election instead of waiting for it; takes over
+//! the set of an earlier run.
 
 use std::time::Duration;
 
@@ -59,17 +60,77 @@ pub async fn initiate(
     majority_write(first).await.map_err(|e| failed("the first majority write", e))
 }
 
-fn configuration(nodes: &[std::sync::Arc<Node>], election_timeout: Duration) -> Document {
-    let member = |(id, node): (i32, &std::sync::Arc<Node>)| doc! { "_id": id, "host": node.address() };
-    let members: Vec<Bson> = (0..).zip(nodes).map(|pair| Bson::Document(member(pair))).collect();
+/// Takes over a set that has a primary again: its election timeout becomes that of this run, and a majority
+/// write goes through.
+///
+/// # Errors
+/// When a command fails for good or nobody takes writes in time.
+pub async fn adopt(
+    nodes: &[std::sync::Arc<Node>],
+    election_timeout: Duration,
+    clock: Clock,
+) -> Result<(), ClusterError> {
+    let until = clock.now() + DEADLINE + election_timeout;
+    loop {
+        let mut failed = None;
+        for node in nodes {
+            if node.member().await.role != Role::Primary {
+                continue;
+            }
+            let taken = match set_timeout(node, election_timeout).await {
+                Ok(()) => majority_write(node).await,
+                Err(error) => Err(error),
+            };
+            match taken {
+                Ok(()) => return Ok(()),
+                Err(error) => failed = Some((node.name().to_owned(), error)),
+            }
+        }
+        if clock.now() > until {
+            let Some((node, error)) = failed else {
+                return Err(no_primary(nodes, DEADLINE + election_timeout).await);
+            };
+            let what = "take over the set";
+            return Err(ClusterError::ReplicaSet { what, node, why: error.to_string() });
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn set_timeout(primary: &Node, election_timeout: Duration) -> Result<(), wire::CommandError> {
+    let answer = primary.ask(&doc! { "replSetGetConfig": 1 }, COMMAND_DEADLINE).await?;
+    let Ok(mut config) = answer.get_document("config").cloned() else {
+        return Ok(());
+    };
+    let wanted = settings(election_timeout);
+    let current = config.get_document("settings").ok().and_then(|s| number(s, "electionTimeoutMillis"));
+    if current == number(&wanted, "electionTimeoutMillis") {
+        return Ok(());
+    }
+    let mut merged = config.get_document("settings").cloned().unwrap_or_default();
+    merged.extend(wanted);
+    let version = number(&config, "version").unwrap_or_default() + 1;
+    config.insert("settings", merged);
+    config.insert("version", version);
+    primary.ask(&doc! { "replSetReconfig": config }, COMMAND_DEADLINE).await.map(drop)
+}
+
+fn number(document: &Document, name: &str) -> Option<i64> {
+    let value = document.get(name)?;
+    value.as_i64().or_else(|| value.as_i32().map(i64::from))
+}
+
+fn settings(election_timeout: Duration) -> Document {
     let timeout_ms = i64::try_from(election_timeout.as_millis()).unwrap_or(i64::MAX);
     // Failure detection needs several heartbeats within the election timeout.
     let heartbeat_ms = (timeout_ms / 4).clamp(200, 2_000);
-    doc! {
-        "_id": SET_NAME,
-        "members": members,
-        "settings": { "electionTimeoutMillis": timeout_ms, "heartbeatIntervalMillis": heartbeat_ms },
-    }
+    doc! { "electionTimeoutMillis": timeout_ms, "heartbeatIntervalMillis": heartbeat_ms }
+}
+
+fn configuration(nodes: &[std::sync::Arc<Node>], election_timeout: Duration) -> Document {
+    let member = |(id, node): (i32, &std::sync::Arc<Node>)| doc! { "_id": id, "host": node.address() };
+    let members: Vec<Bson> = (0..).zip(nodes).map(|pair| Bson::Document(member(pair))).collect();
+    doc! { "_id": SET_NAME, "members": members, "settings": settings(election_timeout) }
 }
 
 /// A write that changes nothing and waits for a majority.

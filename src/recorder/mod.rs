@@ -4,6 +4,7 @@
 mod availability;
 mod files;
 mod latency;
+mod own;
 pub mod read;
 
 use std::io;
@@ -21,6 +22,7 @@ use crate::workload::Sample;
 use availability::Availability;
 use files::{Appender, Timeline};
 use latency::LatencyLog;
+use own::OwnLog;
 
 /// Gaps between two successes from this length on are written down.
 const SHORTEST_GAP: Duration = Duration::from_millis(100);
@@ -59,6 +61,7 @@ pub struct Recorder {
     availability: Appender,
     gaps: Appender,
     latency: LatencyLog,
+    own: OwnLog,
     /// Start of second 0 of the drive.
     epoch: Option<Moment>,
     /// Second of the drive with which the measured phase begins.
@@ -106,6 +109,7 @@ impl Recorder {
             availability: Appender::create(&dir.join("availability.csv"), availability::HEADER)?,
             gaps: Appender::create(&dir.join("gaps.csv"), "workload,from_s,to_s\n")?,
             latency: LatencyLog::create(&dir.join("latency.hlog"))?,
+            own: OwnLog::create(dir)?,
             epoch: None,
             measured_from: None,
             measured_to: None,
@@ -141,6 +145,11 @@ impl Recorder {
 
     fn event(&mut self, stamped: &Stamped) -> io::Result<()> {
         match stamped.event {
+            Event::OwnSecond(ref own) => {
+                // Those of the warm-up decide nothing.
+                let t_s = self.measured_from.and_then(|from| own.t_s.checked_sub(from));
+                return t_s.map_or(Ok(()), |t_s| self.own.row(t_s, own));
+            }
             Event::Phase { phase: Phase::WarmUp } => self.epoch = Some(stamped.at),
             Event::Phase { phase: Phase::Measure } => {
                 self.measured_from =
@@ -230,6 +239,7 @@ impl Recorder {
         self.timeline.flush()?;
         self.availability.flush()?;
         self.gaps.flush()?;
+        self.own.flush()?;
         self.latency.flush()
     }
 

@@ -26,6 +26,8 @@ pub struct RunRecord {
     pub recording: Recording,
     /// Whole-run latency by workload name.
     pub latency: BTreeMap<String, Totals>,
+    /// Latency in the counted part of each step of a sweep, in the order of the recording.
+    pub steps: Vec<Totals>,
     /// Errors by class.
     pub errors: Vec<ErrorLine>,
     /// `manifest.json`.
@@ -93,6 +95,7 @@ pub fn directory(dir: &Path) -> Result<RunRecord, ReadError> {
         take(&mut record, line);
     }
     series::read(dir, &mut record)?;
+    record.recording.own = series::read_own(dir)?;
     if record.phase == Some(Phase::Measure) {
         // Nobody could say when it ended: the tester was killed. What was measured until then counts.
         let seconds = record.recording.workloads.iter().map(|w| w.seconds.len()).min();
@@ -100,7 +103,7 @@ pub fn directory(dir: &Path) -> Result<RunRecord, ReadError> {
         let known_s = seconds.unwrap_or_default() as f64;
         record.recording.duration_s = known_s;
     }
-    record.latency = latency::read(dir, &mut record.recording)?;
+    (record.latency, record.steps) = latency::read(dir, &mut record.recording)?;
     record.errors = optional_json(&dir.join("errors.json"))?.unwrap_or_default();
     Ok(record)
 }
@@ -190,6 +193,8 @@ fn take(record: &mut RunRecord, line: Line) {
                 record.tester.own_pauses.push(OwnPause { at_s, seconds });
             }
         }
+        Event::SweepStep(step) => record.recording.steps.push(step),
+        Event::Probe(probe) => record.recording.probes.push(*probe),
         Event::Finished => record.finished = true,
         event => take_fault(&mut record.recording.faults, at, event),
     }

@@ -6,7 +6,7 @@ pub mod plan;
 pub mod text;
 mod units;
 
-pub use units::{bytes, count, duration_ms, duration_s, duration_us};
+pub use units::{bytes, count, duration_ms, duration_s, duration_us, per_second};
 
 use crate::scenario::OpKind;
 

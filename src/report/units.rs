@@ -44,6 +44,17 @@ pub fn count(n: u64) -> String {
     text
 }
 
+/// Operations per second: `1,234/s`, `12.3/s`.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for people")]
+pub fn per_second(ops_s: f64) -> String {
+    if ops_s >= 999.5 {
+        format!("{}/s", count(ops_s.round() as u64))
+    } else {
+        format!("{}/s", three_digits(ops_s))
+    }
+}
+
 /// Bytes in binary units: `1.2 GiB`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "for people")]

@@ -120,6 +120,7 @@ pub fn manifest(
             "topology": m.topology,
             "members": m.members,
             "cache_bytes": m.cache_bytes,
+            "oplog_bytes": m.oplog_bytes,
             "election_timeout_s": m.election_timeout.as_secs_f64(),
             "parameters": m.parameters,
         }),
@@ -157,6 +158,7 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "read_preference": w.read_preference,
         "distribution": w.distribution,
         "deadline_s": w.deadline.as_secs_f64(),
+        "engine": w.engine,
     })
 }
 

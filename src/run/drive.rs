@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongodb::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
+use super::cores::Cores;
 use super::warmup;
 use crate::clock::Moment;
 use crate::cluster::ManagedCluster;
@@ -18,7 +18,7 @@ use crate::ledger::Ledger;
 use crate::monitor;
 use crate::nemesis::{Ends, Nemesis};
 use crate::signals::Stop;
-use crate::workload::{Drive, DriveInput, Sample, Sampler, WorkerError};
+use crate::workload::{Drive, DriveInput, Monitor, Sample, Sampler, WorkerError};
 
 /// Workers end within their deadline and a grace of two seconds; a loaded machine needs some more.
 const DRAIN_SLACK: Duration = Duration::from_secs(15);
@@ -40,8 +40,10 @@ pub enum Ended {
 
 /// What the drive needs beside the context.
 pub struct Parts<'a> {
-    /// The run's client.
-    pub client: &'a Client,
+    /// The threads that drive load.
+    pub cores: &'a Cores,
+    /// For the workloads that do not use the driver.
+    pub monitor: Option<&'a Monitor>,
     /// `None`: attached.
     pub cluster: Option<&'a Arc<ManagedCluster>>,
     /// Content of the documents.
@@ -88,7 +90,8 @@ impl Tasks {
 pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     let epoch = ctx.clock.now() + LEAD;
     let input = DriveInput {
-        client: parts.client,
+        cores: parts.cores.as_slice(),
+        monitor: parts.monitor,
         dataset: &ctx.scenario.dataset,
         workloads: &ctx.scenario.workloads,
         documents: parts.documents.clone(),
@@ -306,7 +309,7 @@ mod tests {
         broken.workers.spawn(async { Ok(()) });
         assert_eq!(end(&mut broken).await, "a worker ended early");
         let mut broken = tasks();
-        broken.workers.spawn(async { Err(WorkerError::NoAnswer) });
-        assert_eq!(end(&mut broken).await, WorkerError::NoAnswer.to_string());
+        broken.workers.spawn(async { Err(WorkerError::Timer(std::io::Error::other("gone"))) });
+        assert_eq!(end(&mut broken).await, "a worker's timer failed: gone");
     }
 }

@@ -1,6 +1,7 @@
 //! The conductor: the phases of a run in order, and the only module that knows all the others.
 
 mod client;
+mod cores;
 mod data;
 mod directory;
 mod drive;
@@ -11,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongodb::Client;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -30,9 +30,10 @@ use crate::plan::Plan;
 use crate::recorder::{self, Recorder};
 use crate::report::data::{Reason, Report};
 use crate::report::json;
-use crate::scenario::{Cluster, Scenario, Source};
+use crate::scenario::{Cluster, Engine, Scenario, Source};
 use crate::signals::Stop;
-use crate::workload::{self, Sample};
+use crate::workload::{self, Monitor, Sample};
+use cores::Cores;
 use drive::{Ended, Parts};
 
 pub use directory::without_credentials;
@@ -302,11 +303,31 @@ async fn with_cluster(
     let client = connected.client;
     write_manifest(ctx, binary, &servers).map_err(|e| Early::Broken(e.to_string()))?;
     let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents));
-    let driven = load_and_drive(ctx, &client, cluster, documents.clone(), &ledger, samples).await;
-    // Operations without an answer may be left, and are given up here. A client in which that happened is
-    // used for nothing more.
+    let loaded = data::load(ctx, &client, documents.clone()).await;
     client::shut_down(client).await;
-    driven?;
+    loaded?;
+    let monitor = or_stop(ctx, start_monitor(ctx, &uri)).await??;
+    let cores = or_stop(ctx, Cores::start(&uri, &ctx.scenario)).await?.map_err(Early::Broken)?;
+    let parts = Parts {
+        cores: &cores,
+        monitor: monitor.as_ref(),
+        cluster,
+        documents: documents.clone(),
+        ledger: &ledger,
+        samples,
+    };
+    let driven = drive::drive(ctx, parts).await;
+    if let Some(monitor) = monitor {
+        monitor.stop().await;
+    }
+    // Operations without an answer may be left, and are given up here: clients in which that happened are used
+    // for nothing more.
+    cores.shut_down().await;
+    match driven {
+        Ended::Completed => {}
+        Ended::Interrupted => return Err(Early::Interrupted),
+        Ended::Broken(why) => return Err(Early::Broken(why)),
+    }
     if let Some(cluster) = cluster {
         let healed = or_stop(ctx, cluster.heal(HEAL_DEADLINE)).await?;
         healed.map_err(|e| Early::Broken(format!("put the cluster back before the data is checked: {e}")))?;
@@ -318,20 +339,13 @@ async fn with_cluster(
     verified
 }
 
-async fn load_and_drive(
-    ctx: &Context,
-    client: &Client,
-    cluster: Option<&Arc<ManagedCluster>>,
-    documents: Documents,
-    ledger: &Arc<Ledger>,
-    samples: mpsc::Sender<Sample>,
-) -> Result<(), Early> {
-    data::load(ctx, client, documents.clone()).await?;
-    match drive::drive(ctx, Parts { client, cluster, documents, ledger, samples }).await {
-        Ended::Completed => Ok(()),
-        Ended::Interrupted => Err(Early::Interrupted),
-        Ended::Broken(why) => Err(Early::Broken(why)),
+/// Watches the deployment if there is a workload that does not leave that to the driver.
+async fn start_monitor(ctx: &Context, uri: &str) -> Result<Option<Monitor>, Early> {
+    if ctx.scenario.workloads.iter().all(|workload| workload.engine == Engine::Driver) {
+        return Ok(None);
     }
+    let monitor = Monitor::start(uri).await;
+    monitor.map(Some).map_err(|text| Early::Broken(client::hide_credentials(&text, uri)))
 }
 
 /// Runs a future of ours until it ends or the user asks to stop. Driver calls inside go on in their tasks

@@ -13,7 +13,7 @@ use super::path::KeyPath;
 use super::table::{Log, Refusal};
 use super::words::Names;
 use super::{
-    Cluster, Dataset, FaultRule, OpKind, ReadPreference, Scenario, Target, Topology, When, Workload,
+    Cluster, Dataset, Engine, FaultRule, OpKind, ReadPreference, Scenario, Target, Topology, When, Workload,
     WriteConcern, content,
 };
 
@@ -31,18 +31,20 @@ pub(super) fn check(scenario: &Scenario, log: &Log) {
         check.times(index, rule);
     }
     check.planned();
+    check.steps();
     check.limits_by_workload("p99", scenario.limits.p99.keys());
     check.limits_by_workload("error_share", scenario.limits.error_share.keys());
 }
 
-struct Check<'a> {
-    scenario: &'a Scenario,
+/// The checks, and what they book problems with.
+pub(super) struct Check<'a> {
+    pub(super) scenario: &'a Scenario,
     log: &'a Log,
 }
 
 impl Check<'_> {
     /// Books a refusal at the first path, unless one of the paths was refused already.
-    fn refuse(&self, at: &str, rests_on: &[&str], message: impl Into<String>, hint: &str) {
+    pub(super) fn refuse(&self, at: &str, rests_on: &[&str], message: impl Into<String>, hint: &str) {
         let paths: Vec<_> = std::iter::once(&at).chain(rests_on).map(|path| KeyPath::of(path)).collect();
         self.log.across(&paths.iter().collect::<Vec<_>>(), Refusal::new(message).hint(hint));
     }
@@ -93,6 +95,7 @@ impl Check<'_> {
             self.unique_name(index, workload);
             self.has_documents(index, workload);
             self.has_nodes(index, workload);
+            self.engine(index, workload);
         }
     }
 
@@ -145,6 +148,20 @@ impl Check<'_> {
                 &cluster,
                 "there is no secondary in a cluster of one member",
                 "write \"primary\" or \"secondaryPreferred\"",
+            );
+        }
+    }
+
+    fn engine(&self, index: usize, workload: &Workload) {
+        let (Engine::Wire, Cluster::Attached(attached)) = (workload.engine, &self.scenario.cluster) else {
+            return;
+        };
+        if let Some(what) = super::uri::beyond_wire(attached.uri.reveal()) {
+            self.refuse(
+                &format!("workload.{index}.engine"),
+                &["cluster.uri"],
+                format!("engine \"wire\" has no {what} yet"),
+                "write engine = \"driver\"",
             );
         }
     }
@@ -234,6 +251,50 @@ impl Check<'_> {
                 format!("{least} can never be reached, {planned} are planned"),
                 "lower it, or plan more faults",
             );
+        }
+    }
+
+    /// A sweep or a search for the highest rate: one of them, and nothing that would spoil it.
+    fn steps(&self) {
+        let Scenario { sweep, find_max, faults, .. } = self.scenario;
+        if let Some(sweep) = sweep {
+            super::sweep::check(self, sweep);
+        }
+        if let Some(search) = find_max {
+            super::find_max::check(self, search);
+        }
+        if sweep.is_some() && find_max.is_some() {
+            self.refuse("find_max", &[], "stands beside [sweep]", "make two scenarios of them");
+        }
+        if (sweep.is_some() || find_max.is_some()) && !faults.is_empty() {
+            self.refuse(
+                "fault",
+                &[],
+                "a fault would spoil the steps that it falls into",
+                "leave the faults out (--set 'fault=[]'), or make two scenarios of them",
+            );
+        }
+    }
+
+    /// The number of the workload of that name. A name that nobody has is booked.
+    pub(super) fn known_workload(&self, at: &str, name: &str) -> Option<usize> {
+        let workloads = &self.scenario.workloads;
+        let known: Vec<_> = workloads.iter().map(|workload| workload.name.as_str()).collect();
+        let found = known.iter().position(|known| *known == name);
+        if found.is_none() && !known.is_empty() {
+            let unknown = Names { what: "workload", now: &known, later: &[] }.unknown(name, "");
+            let names: Vec<_> = (0..known.len()).map(|index| format!("workload.{index}.name")).collect();
+            let rests_on: Vec<_> = names.iter().map(String::as_str).collect();
+            self.refuse(at, &rests_on, unknown.message, &unknown.hint);
+        }
+        found
+    }
+
+    /// What is counted row by row of the timeline.
+    pub(super) fn whole_seconds(&self, at: &str, length: Duration) {
+        if length.subsec_nanos() > 0 {
+            let hint = "write whole seconds: the timeline has one row a second";
+            self.refuse(at, &[], "is no whole number of seconds", hint);
         }
     }
 

@@ -18,21 +18,33 @@ use super::values::{
 };
 use super::words::Names;
 use super::{
-    Attached, Cluster, Dataset, Limits, Managed, Measures, Scenario, Secret, Shape, Source, Topology, Warmup,
-    fault, shape, uri, workload,
+    Attached, Cluster, Dataset, FindMax, Limits, Managed, Measures, Scenario, Secret, Shape, Source, Sweep,
+    Topology, Warmup, Workload, fault, find_max, shape, sweep, uri, workload,
 };
 
 const ROOT: Names<'_> = Names {
     what: "key",
     now: &[
-        "name", "seed", "duration", "warmup", "cluster", "dataset", "workload", "fault", "measures", "limits",
+        "name", "seed", "duration", "warmup", "threads", "cluster", "dataset", "workload", "fault", "sweep",
+        "find_max", "measures", "limits",
     ],
     later: &[],
 };
 
 const CLUSTER: Names<'_> = Names {
     what: "key",
-    now: &["topology", "members", "mongod", "cache", "election_timeout", "auth", "tls", "parameters", "uri"],
+    now: &[
+        "topology",
+        "members",
+        "mongod",
+        "cache",
+        "oplog",
+        "election_timeout",
+        "auth",
+        "tls",
+        "parameters",
+        "uri",
+    ],
     later: &["shards", "hooks"],
 };
 
@@ -69,34 +81,68 @@ const LIMITS: Names<'_> = Names {
     later: &[],
 };
 
+/// More cores than any machine has that drives load.
+const MOST_THREADS: u32 = 1024;
 /// Longest sets that MongoDB lets vote.
 const MOST_MEMBERS: u8 = 7;
 const DEFAULT_MEMBERS: u8 = 3;
 /// The smallest cache that mongod takes.
 const LEAST_CACHE_BYTES: u64 = 256 << 20;
+/// The smallest oplog that a server can later be resized to, and so the smallest that makes sense.
+const LEAST_OPLOG_BYTES: u64 = 990 << 20;
+/// mongod's own default, a twentieth of the free disk, would fill a disk that holds nothing but the data.
+const DEFAULT_OPLOG_BYTES: u64 = 2 << 30;
 const DEFAULT_ELECTION_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_DOCUMENTS: u64 = 100_000;
 
 /// Reads the whole tree.
 pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenario {
     let root = Table::open(KeyPath::default(), tree, &ROOT, log);
+    let sweep = root.node("sweep").map(|node| sweep::read(&node));
+    let find_max = root.node("find_max").map(|node| find_max::read(&node));
     Scenario {
         name: name(&root, source, log),
         description: description(&source.text),
         seed: root.optional("seed", count),
-        duration: root
-            .required("duration", "write for example duration = \"10m\"", positive_duration)
-            .unwrap_or_default(),
+        duration: length(&root, sweep.as_ref(), find_max.as_ref()),
         warmup: root.optional("warmup", warmup).unwrap_or(Warmup::Auto),
+        threads: root.optional("threads", |value| count_in(value, 1..=MOST_THREADS)),
         cluster: root
             .node("cluster")
             .map_or_else(|| Cluster::Managed(Managed::default()), |node| cluster(&node)),
         dataset: root.node("dataset").map_or_else(Dataset::default, |node| dataset(&node, source)),
-        workloads: root.nodes("workload").iter().map(workload::read).collect(),
+        workloads: workloads(&root, sweep.as_ref(), find_max.as_ref()),
         faults: root.nodes("fault").iter().map(fault::read).collect(),
         measures: root.node("measures").map_or_else(Measures::default, |node| measures(&node)),
         limits: root.node("limits").map_or_else(Limits::default, |node| limits(&node)),
+        sweep,
+        find_max,
     }
+}
+
+/// As given; the steps of a sweep, or the longest search, give it too.
+fn length(root: &Table<'_>, sweep: Option<&Sweep>, find_max: Option<&FindMax>) -> Duration {
+    let own = sweep.map(Sweep::length).or(find_max.map(FindMax::longest));
+    let given = match own {
+        Some(_) => root.optional("duration", positive_duration),
+        None => root.required("duration", "write for example duration = \"10m\"", positive_duration),
+    };
+    given.or(own).unwrap_or_default()
+}
+
+/// Each as it stands there; what a stepped one leaves out follows from its steps.
+fn workloads(root: &Table<'_>, sweep: Option<&Sweep>, find_max: Option<&FindMax>) -> Vec<Workload> {
+    let read = |node: &Node<'_>| {
+        let mut workload = workload::read(node);
+        if let Some(sweep) = sweep.filter(|sweep| sweep.workload == workload.name) {
+            sweep.complete(node, &mut workload);
+        }
+        if let Some(search) = find_max.filter(|search| search.workload == workload.name) {
+            search.complete(&mut workload);
+        }
+        workload
+    };
+    root.nodes("workload").iter().map(read).collect()
 }
 
 /// The comment lines before anything else.
@@ -165,6 +211,7 @@ fn managed(table: &Table<'_>) -> Managed {
         }),
         mongod: table.optional("mongod", text_or_number),
         cache_bytes: table.optional("cache", cache).unwrap_or(LEAST_CACHE_BYTES),
+        oplog_bytes: table.optional("oplog", oplog).unwrap_or(DEFAULT_OPLOG_BYTES),
         election_timeout: table
             .optional("election_timeout", positive_duration)
             .unwrap_or(DEFAULT_ELECTION_TIMEOUT),
@@ -179,6 +226,7 @@ impl Default for Managed {
             members: DEFAULT_MEMBERS,
             mongod: None,
             cache_bytes: LEAST_CACHE_BYTES,
+            oplog_bytes: DEFAULT_OPLOG_BYTES,
             election_timeout: DEFAULT_ELECTION_TIMEOUT,
             parameters: BTreeMap::new(),
         }
@@ -195,6 +243,15 @@ fn cache(value: &DeValue<'_>) -> Result<u64, Refusal> {
     match size(value)? {
         bytes if bytes < LEAST_CACHE_BYTES => {
             Err(Refusal::new("mongod takes no cache below 256MiB").hint("write \"256MiB\" or more"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+fn oplog(value: &DeValue<'_>) -> Result<u64, Refusal> {
+    match size(value)? {
+        bytes if bytes < LEAST_OPLOG_BYTES => {
+            Err(Refusal::new("an oplog below 990MiB is too small").hint("write \"990MiB\" or more"))
         }
         bytes => Ok(bytes),
     }

@@ -10,6 +10,7 @@ pub mod content;
 mod distribution;
 mod fault;
 mod file;
+mod find_max;
 mod overrides;
 mod path;
 mod placeholder;
@@ -18,6 +19,7 @@ mod problem;
 pub mod quantity;
 mod shape;
 mod source;
+mod sweep;
 mod table;
 mod template;
 #[cfg(test)]
@@ -37,9 +39,11 @@ pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
 pub use check::MOST_FAULTS;
 pub use distribution::{DEFAULT_EXPONENT, Distribution};
+pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
 pub use problem::{Place, Problem, Problems};
 pub use shape::Shape;
 pub use source::{Source, TEMPLATE_COPY, parse, read};
+pub use sweep::{Loads, Sweep};
 pub use template::Template;
 
 /// A scenario in which every value is in range and every combination makes sense.
@@ -55,6 +59,9 @@ pub struct Scenario {
     pub duration: Duration,
     /// What is driven before the measured phase and not judged.
     pub warmup: Warmup,
+    /// Threads of the tester that drive load, at least 1; `None`: one for each core of the machine, half of
+    /// them where the servers share it.
+    pub threads: Option<u32>,
     /// What is tested.
     pub cluster: Cluster,
     /// The data that is loaded first.
@@ -63,6 +70,10 @@ pub struct Scenario {
     pub workloads: Vec<Workload>,
     /// May be empty: a soak without faults.
     pub faults: Vec<FaultRule>,
+    /// One workload at one load after another, instead of a steady measured phase.
+    pub sweep: Option<Sweep>,
+    /// The search for the highest rate that holds a latency limit, instead of a steady measured phase.
+    pub find_max: Option<FindMax>,
     /// How the numbers are taken.
     pub measures: Measures,
     /// What decides between pass and fail.
@@ -99,6 +110,8 @@ pub struct Managed {
     pub mongod: Option<String>,
     /// WiredTiger cache of each node in bytes (at least 256 MiB).
     pub cache_bytes: u64,
+    /// Largest oplog of each member in bytes (at least 990 MiB); takes effect when its data is made.
+    pub oplog_bytes: u64,
     /// Replica set election timeout.
     pub election_timeout: Duration,
     /// `--setParameter` name and value.
@@ -189,6 +202,19 @@ pub struct Workload {
     /// Longest an operation may take, selection and pool wait included, before it is booked as
     /// timed out.
     pub deadline: Duration,
+    /// Who sends.
+    pub engine: Engine,
+}
+
+/// Who sends the operations of a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// The MongoDB driver: what an application would see.
+    #[default]
+    Driver,
+    /// Our own client: cheaper, without retries, and it knows whether a request had left.
+    Wire,
 }
 
 /// Kind of operation.
@@ -259,6 +285,20 @@ pub enum ReadPreference {
     Secondary,
     SecondaryPreferred,
     Nearest,
+}
+
+impl ReadPreference {
+    /// As in the scenario file, and on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::PrimaryPreferred => "primaryPreferred",
+            Self::Secondary => "secondary",
+            Self::SecondaryPreferred => "secondaryPreferred",
+            Self::Nearest => "nearest",
+        }
+    }
 }
 
 /// One `[[fault]]` of the scenario: what, and when.

@@ -36,6 +36,33 @@ pub(super) fn check(uri: &str) -> Result<(), Refusal> {
     ConnectionString::parse(uri).map(drop).map_err(|_| unreadable(options))
 }
 
+/// What our own wire protocol client would have to know for this connection string, and does not.
+pub(super) fn beyond_wire(uri: &str) -> Option<&'static str> {
+    let rest = match uri.split_once("://") {
+        Some(("mongodb", rest)) => rest,
+        _ => return Some("mongodb+srv addresses"),
+    };
+    let (before, options) = rest.split_once('?').unwrap_or((rest, ""));
+    let by_option =
+        options.split('&').filter_map(|option| option.split_once('=')).find_map(|(name, value)| {
+            let (name, is_off) = (name.to_ascii_lowercase(), value.eq_ignore_ascii_case("false"));
+            match name.as_str() {
+                "authmechanism" => Some("authentication"),
+                "tls" | "ssl" | "loadbalanced" if is_off => None,
+                "loadbalanced" => Some("load balancers"),
+                "compressors" => Some("compression"),
+                "proxyhost" => Some("proxies"),
+                name if name.starts_with("tls") || name == "ssl" => Some("TLS"),
+                _ => None,
+            }
+        });
+    match before {
+        _ if before.contains('@') => Some("authentication"),
+        _ if before.to_ascii_lowercase().contains("%2f") => Some("Unix domain sockets"),
+        _ => by_option,
+    }
+}
+
 /// The string without user, password and options: scheme and hosts only.
 pub(super) fn without_secrets(uri: &str) -> String {
     let (scheme, rest) = uri.split_once("://").unwrap_or(("mongodb", uri));
@@ -161,6 +188,26 @@ mod tests {
         assert!(refusal("mongodb://h:99999/").contains("it looks like"));
         let said = refusal("mongodb://user:hunter@h/?maxPoolSize=hunter2");
         assert!(said.contains("look at maxPoolSize") && !said.contains("hunter"), "{said}");
+    }
+
+    #[test]
+    fn what_our_own_client_cannot_do() {
+        let cases = [
+            ("mongodb://user:secret@h", Some("authentication")),
+            ("mongodb://h/?authMechanism=MONGODB-X509&tls=true", Some("authentication")),
+            ("mongodb+srv://h", Some("mongodb+srv addresses")),
+            ("mongodb://h/?tls=true", Some("TLS")),
+            ("mongodb://h/?SSL=true", Some("TLS")),
+            ("mongodb://h/?tlsCAFile=a.pem", Some("TLS")),
+            ("mongodb://h/?compressors=zstd", Some("compression")),
+            ("mongodb://h/?loadBalanced=true", Some("load balancers")),
+            ("mongodb://%2Ftmp%2Fmongodb-1.sock", Some("Unix domain sockets")),
+            ("mongodb://h1,h2:5/?replicaSet=rs0&tls=false&appName=a@b&retryWrites=false", None),
+            ("mongodb://[::1]:27017", None),
+        ];
+        for (uri, what) in cases {
+            assert_eq!(beyond_wire(uri), what, "{uri}");
+        }
     }
 
     #[test]

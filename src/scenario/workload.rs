@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::table::{Node, Refusal, Table, kind};
 use super::values::{count_in, number, plain_name, positive_duration, rate, word};
 use super::words::Names;
-use super::{Distribution, OpKind, ReadPreference, Workload, WriteConcern, distribution};
+use super::{Distribution, Engine, OpKind, ReadPreference, Workload, WriteConcern, distribution};
 
 const WORKLOAD: Names<'_> = Names {
     what: "key",
@@ -52,9 +52,9 @@ pub(super) fn read(node: &Node<'_>) -> Workload {
         distribution: Distribution::Uniform,
         read_preference: ReadPreference::Primary,
         deadline: DEFAULT_DEADLINE,
+        engine: Engine::Driver,
     };
     let Some(table) = node.table(&WORKLOAD) else { return workload };
-    table.optional("engine", engine);
     workload.name = table.required("name", "give each workload its own name", plain_name).unwrap_or_default();
     workload.rate_ops_s = table.optional("rate", rate);
     fill(&mut workload.workers, table.optional("workers", |value| count_in(value, 1..=u32::MAX)));
@@ -62,6 +62,7 @@ pub(super) fn read(node: &Node<'_>) -> Workload {
     fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution::read(&node)));
     fill(&mut workload.read_preference, table.optional("read_preference", read_preference));
     fill(&mut workload.deadline, table.optional("deadline", positive_duration));
+    fill(&mut workload.engine, table.optional("engine", engine));
     match table.node("op") {
         Some(node) => operation(&node, &mut workload),
         None => table.missing("op", "write for example op = { insert = { batch = 1 } } or op = \"read\""),
@@ -75,8 +76,9 @@ fn fill<T>(place: &mut T, given: Option<T>) {
     }
 }
 
-fn engine(value: &DeValue<'_>) -> Result<(), Refusal> {
-    word(value, &[("driver", ())], &Names { what: "engine", now: &["driver"], later: &["wire"] })
+fn engine(value: &DeValue<'_>) -> Result<Engine, Refusal> {
+    const WORDS: [(&str, Engine); 2] = [("driver", Engine::Driver), ("wire", Engine::Wire)];
+    word(value, &WORDS, &Names { what: "engine", now: &WORDS.map(|(word, _)| word), later: &[] })
 }
 
 fn operation(node: &Node<'_>, workload: &mut Workload) {

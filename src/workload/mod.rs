@@ -1,7 +1,10 @@
 //! The load: what is sent, when, by whom, and what became of it. It does not know that faults exist.
 
+mod choice;
+mod gate;
 mod load;
-mod pacer;
+mod meter;
+mod pacing;
 mod sampler;
 mod stats;
 mod store;
@@ -11,34 +14,36 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use load::{LoadError, Sizes, load, sizes};
+pub use meter::{Tally, merge};
 pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
-pub use store::{Request, Store};
+pub use store::{Monitor, Outcomes, Request, Session, Store, Traffic, Wire};
 
 use crate::clock::{Clock, Moment};
 use crate::dataset::{Documents, Sequence};
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
-use crate::scenario::{Dataset, OpKind, Workload};
-pub use pacer::PATIENCE;
-use pacer::Pacer;
+use crate::scenario::{Dataset, Engine, OpKind, Workload};
+use gate::Gate;
+use meter::Meter;
+use pacing::{Curve, Pacer};
+pub use pacing::{PATIENCE, TooManyChanges};
 use stats::{Finished, Stats};
 pub use worker::CONNECTIONS_PER_WORKER;
-use worker::{Busy, Worker};
+use worker::{Busy, Place, Worker};
 
 /// The tester itself broke. Errors of the database never come here.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// An operation's task panicked.
-    #[error("a worker's operation panicked: {0}")]
+    /// An operation panicked, and its worker with it unless it was abandoned.
+    #[error("a worker panicked: {0}")]
     Panicked(JoinError),
-    /// An operation's task ended without an answer.
-    #[error("a worker's operation ended without an answer")]
-    NoAnswer,
     /// The kernel's timer failed.
     #[error("a worker's timer failed: {0}")]
     Timer(std::io::Error),
@@ -47,18 +52,47 @@ pub enum WorkerError {
     Start(std::io::Error),
 }
 
+/// One thread of the tester that drives load: a single-threaded runtime with a driver client of its own, so
+/// that an operation never moves between threads and no lock is shared.
+#[derive(Clone, Debug)]
+pub struct Core {
+    /// Where the workers run.
+    pub runtime: tokio::runtime::Handle,
+    /// A client that lives there.
+    pub client: mongodb::Client,
+}
+
+/// Why the rate of a workload stays as it is.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum RateError {
+    /// It sends as fast as answers come.
+    #[error("it has no rate: its workers send as fast as answers come (a closed loop)")]
+    ClosedLoop,
+    /// Not finite, or negative.
+    #[error("{0} is no rate: give 0 or more operations per second")]
+    NotARate(f64),
+    /// See there.
+    #[error(transparent)]
+    TooMany(#[from] TooManyChanges),
+}
+
 /// What the workers of one workload share.
 #[derive(Debug)]
 pub struct Lane {
     /// Settings.
     pub workload: Workload,
-    store: Store,
+    /// One for each core.
+    stores: Vec<Store>,
+    /// Our own client, if the workload wants it.
+    wire: Option<Wire>,
     ledger: Arc<Ledger>,
     pacer: Option<Pacer>,
     /// Of all workers together: with a block for each, most keys of a young collection would be holes.
     keys: Mutex<KeySource>,
     stats: Stats,
     busy: Vec<Busy>,
+    gate: Gate,
+    meter: Meter,
     alive: AtomicU32,
     /// Signed: an operation may end in the instant before it is counted.
     abandoned: AtomicI64,
@@ -85,6 +119,11 @@ impl Lane {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).take(&self.ledger, count)
     }
 
+    /// A closed loop has none: nothing ever comes.
+    fn rate_changes(&self) -> watch::Receiver<()> {
+        self.pacer.as_ref().map_or_else(|| watch::channel(()).1, Pacer::changes)
+    }
+
     fn abandoned(&self) -> u64 {
         u64::try_from(self.abandoned.load(Ordering::Relaxed)).unwrap_or(0)
     }
@@ -94,15 +133,9 @@ impl Lane {
         Duration::from_nanos(self.end.load(Ordering::Relaxed))
     }
 
-    fn book_missed(&self, intended: Moment, now: Moment) {
-        let finished = now;
-        self.stats.record(&Finished {
-            intended,
-            sent: None,
-            finished,
-            worker_was_free: false,
-            outcome: None,
-        });
+    fn book_missed(&self, core: usize, intended: Moment, now: Moment) {
+        let (sent, outcome, worker_was_free) = (None, None, false);
+        self.stats.record(core, &Finished { intended, sent, finished: now, worker_was_free, outcome });
     }
 }
 
@@ -110,6 +143,7 @@ impl Lane {
 #[derive(Clone, Debug)]
 pub struct Drive {
     lanes: Vec<Arc<Lane>>,
+    runtimes: Vec<tokio::runtime::Handle>,
     clock: Clock,
     epoch: Moment,
 }
@@ -117,8 +151,11 @@ pub struct Drive {
 /// What a drive needs.
 #[derive(Debug)]
 pub struct DriveInput<'a> {
-    /// One client for the whole run.
-    pub client: &'a mongodb::Client,
+    /// The threads that drive the load, at least one.
+    pub cores: &'a [Core],
+    /// Watches the deployment for the workloads that do not use the driver; there must be one if there are
+    /// any.
+    pub monitor: Option<&'a Monitor>,
     /// Where.
     pub dataset: &'a Dataset,
     /// What, how fast, by how many.
@@ -136,20 +173,23 @@ impl Drive {
     #[must_use]
     pub fn new(input: &DriveInput<'_>, clock: Clock) -> Self {
         let lane = |workload: &Workload| {
-            let store = Store::new(
-                input.client,
-                input.dataset,
-                workload,
-                input.documents.clone(),
-                Arc::clone(input.ledger),
-            );
+            let store = |core: &Core| {
+                let (documents, ledger) = (input.documents.clone(), Arc::clone(input.ledger));
+                Store::new(&core.client, input.dataset, workload, documents, ledger)
+            };
+            let stores: Vec<_> = input.cores.iter().map(store).collect();
+            let monitor = input.monitor.filter(|_| workload.engine == Engine::Wire);
+            let wire = monitor.zip(stores.first());
             Arc::new(Lane {
-                store,
+                wire: wire.map(|(monitor, store)| store.wire(monitor, input.dataset, workload)),
+                stores,
                 ledger: Arc::clone(input.ledger),
-                pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, rate)),
+                pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, Curve::Constant(rate))),
                 keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
-                stats: Stats::new(input.epoch),
+                stats: Stats::new(input.epoch, input.cores.len()),
                 busy: (0..workload.workers).map(|_| Busy::default()).collect(),
+                gate: Gate::new(workload.workers),
+                meter: Meter::default(),
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
                 version: AtomicU32::new(0),
@@ -159,10 +199,12 @@ impl Drive {
                 workload: workload.clone(),
             })
         };
-        Self { lanes: input.workloads.iter().map(lane).collect(), clock, epoch: input.epoch }
+        let runtimes = input.cores.iter().map(|core| core.runtime.clone()).collect();
+        Self { lanes: input.workloads.iter().map(lane).collect(), runtimes, clock, epoch: input.epoch }
     }
 
-    /// Starts all workers in the caller's set. They run until `stop`.
+    /// Starts all workers, spread over the cores; the caller's set joins them, and dropping it ends them.
+    /// They run until `stop`.
     ///
     /// # Errors
     /// When the process has no descriptor left.
@@ -175,12 +217,44 @@ impl Drive {
         for (l, lane) in self.lanes.iter().enumerate() {
             for w in 0..lane.busy.len() {
                 let seed = plan::stream_seed(seed, "worker", ((l as u64) << 32) | w as u64);
-                let worker =
-                    Worker::new(Arc::clone(lane), w, self.clock, seed).map_err(WorkerError::Start)?;
-                tasks.spawn(worker.run(stop.clone()));
+                let place = Place { core: (l + w) % self.runtimes.len(), index: w };
+                let runtime = &self.runtimes[place.core];
+                // The worker's alarm belongs to the runtime that it will run on.
+                let worker = {
+                    let _entered = runtime.enter();
+                    Worker::new(Arc::clone(lane), place, self.clock, seed).map_err(WorkerError::Start)?
+                };
+                let running = AbortOnDropHandle::new(runtime.spawn(worker.run(stop.clone())));
+                tasks
+                    .spawn(async { running.await.unwrap_or_else(|error| Err(WorkerError::Panicked(error))) });
             }
         }
         Ok(())
+    }
+
+    /// From now on the first `active` workers of a workload work and the others park (at most as many work as
+    /// there are). It acts at once in both directions; an operation in flight, and an arrival that a worker
+    /// waits for, come to their end first.
+    pub fn set_workers(&self, workload: usize, active: u32) {
+        self.lanes[workload].gate.set(active);
+    }
+
+    /// Sums up the seconds of a workload from `from` to before `to` (counted from the epoch; both lie ahead),
+    /// until they are taken with [`Drive::window`].
+    pub fn open_window(&self, workload: usize, from: u64, to: u64) {
+        self.lanes[workload].meter.open(from, to);
+    }
+
+    /// Ends the window of a workload: what its seconds held so far. `None`: there was no window.
+    #[must_use]
+    pub fn window(&self, workload: usize) -> Option<Tally> {
+        self.lanes[workload].meter.close()
+    }
+
+    /// Number of the second, counted from the epoch, that a moment lies in.
+    #[must_use]
+    pub fn second_of(&self, at: Moment) -> u64 {
+        at.saturating_sub(self.epoch).as_secs()
     }
 
     /// When the measured phase begins and will end. Everybody must know it beforehand: whoever begins or
@@ -200,6 +274,22 @@ impl Drive {
         u64::try_from(last).unwrap_or(u64::MAX)
     }
 
+    /// Changes the rate of a workload (its index in the scenario) from now on, in operations per second; 0
+    /// pauses it. Arrivals intended before now keep their times. Acts at once, however low the rate was.
+    ///
+    /// # Errors
+    /// When it has no rate, when this is none, or when too many changes wait for stuck workers.
+    ///
+    /// # Panics
+    /// When there is no such workload.
+    pub fn set_rate(&self, workload: usize, rate_ops_s: f64) -> Result<(), RateError> {
+        if !(rate_ops_s.is_finite() && rate_ops_s >= 0.0) {
+            return Err(RateError::NotARate(rate_ops_s));
+        }
+        let pacer = self.lanes[workload].pacer.as_ref().ok_or(RateError::ClosedLoop)?;
+        Ok(pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?)
+    }
+
     fn ends_at(&self, end: Moment) {
         let last = self.last_second(end);
         for lane in &self.lanes {
@@ -216,7 +306,7 @@ impl Drive {
         self.ends_at(end.min(self.clock.now()));
         for lane in &self.lanes {
             for intended in lane.pacer.iter().flat_map(|pacer| pacer.take_overdue(end)) {
-                lane.book_missed(intended, end);
+                lane.book_missed(0, intended, end);
             }
         }
     }

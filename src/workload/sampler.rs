@@ -91,6 +91,7 @@ impl Sampler {
             }
             let sample = self.sample(index, lane, with_errors);
             let cell = &sample.taken.cell;
+            lane.meter.add(cell);
             live.rows.push(LiveRow {
                 ok: cell.ok,
                 not_ok: cell.failed + cell.unknown + cell.missed,

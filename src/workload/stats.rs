@@ -1,7 +1,8 @@
 //! What the workers of one workload did, second by second: merged as it happens, taken once a second.
 //!
 //! Counts and latencies are kept by the second of *finishing*, availability by the 100 ms of the
-//! *intended start*. Memory is bounded: cells are handed to the recorder every second.
+//! *intended start*. Memory is bounded: cells are handed to the recorder every second. Each thread books
+//! in a shard of its own, so they do not wait for each other; taking a second adds the shards up.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -24,11 +25,24 @@ const MAX_ERROR_CLASSES: usize = 100;
 const SLOT: Duration = Duration::from_millis(10);
 const SLOTS: usize = 100;
 
+/// A latency histogram at first reaches to 65 ms (50 kB) and grows when it must (200 kB at most): most
+/// seconds of most workloads never see more.
+const FIRST_HIGHEST_US: u64 = 65_535;
+
 /// An empty latency histogram.
 #[must_use]
 pub fn histogram() -> Histogram<u64> {
     #[expect(clippy::expect_used, reason = "the bounds are constants, and valid")]
-    Histogram::new_with_bounds(LOWEST_US, HIGHEST_US, DIGITS).expect("constant bounds")
+    let mut empty = Histogram::new_with_bounds(LOWEST_US, FIRST_HIGHEST_US, DIGITS).expect("constant bounds");
+    empty.auto(true);
+    empty
+}
+
+/// Books a value; one above the highest counts as the highest. (The histogram's own saturating call would cut
+/// at what it reaches now.)
+fn record_us(to: &mut Histogram<u64>, value_us: u64) {
+    // Growing is possible up to the highest value, so this cannot fail.
+    let _recorded = to.record(value_us.min(HIGHEST_US));
 }
 
 /// One finished (or missed) operation.
@@ -93,6 +107,30 @@ impl Cell {
         }
     }
 
+    fn add(&mut self, part: &Self) {
+        self.ok += part.ok;
+        self.failed += part.failed;
+        self.unknown += part.unknown;
+        self.missed += part.missed;
+        for (to, from) in [
+            (&mut self.response, &part.response),
+            (&mut self.service, &part.service),
+            (&mut self.unanswered, &part.unanswered),
+        ] {
+            // Growing is possible up to the highest value, so this cannot fail.
+            let _added = to.add(from);
+        }
+        self.max_us = self.max_us.max(part.max_us);
+        self.late = self.late.max(part.late);
+        self.late_starts += part.late_starts;
+        for (slot, more) in self.successes.iter_mut().zip(part.successes.iter()) {
+            *slot = match (*slot, *more) {
+                (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+                (one, other) => one.or(other),
+            };
+        }
+    }
+
     /// First and last success of each slot that had one, in order.
     pub fn successes(&self) -> impl Iterator<Item = (Moment, Moment)> + '_ {
         self.successes.iter().flatten().copied()
@@ -135,6 +173,21 @@ pub struct Taken {
     pub pieces: BTreeMap<u64, PieceCell>,
 }
 
+impl Taken {
+    /// Adds what another shard booked for the same second.
+    fn add(&mut self, part: Self) {
+        self.cell.add(&part.cell);
+        for (number, piece) in part.pieces {
+            let sum = self.pieces.entry(number).or_default();
+            sum.scheduled += piece.scheduled;
+            sum.not_ok += piece.not_ok;
+            for (slot, more) in sum.ok_within.iter_mut().zip(piece.ok_within) {
+                *slot += more;
+            }
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     cells: VecDeque<Cell>,
@@ -145,25 +198,25 @@ struct Inner {
     last: Option<u64>,
 }
 
-/// The statistics of one workload. The lock is held for the time of a few additions.
+/// The statistics of one workload. A lock is held for the time of a few additions.
 #[derive(Debug)]
 pub struct Stats {
     epoch: Moment,
-    inner: Mutex<Inner>,
+    shards: Vec<Mutex<Inner>>,
 }
 
 impl Stats {
-    /// Nothing happened yet; seconds count from `epoch`.
+    /// Nothing happened yet; seconds count from `epoch`. One shard for each thread that books, at least one.
     #[must_use]
-    pub fn new(epoch: Moment) -> Self {
-        Self { epoch, inner: Mutex::default() }
+    pub fn new(epoch: Moment, shards: usize) -> Self {
+        Self { epoch, shards: (0..shards.max(1)).map(|_| Mutex::default()).collect() }
     }
 
-    /// Books one operation.
-    pub fn record(&self, op: &Finished<'_>) {
+    /// Books one operation, best in the shard of the calling thread.
+    pub fn record(&self, shard: usize, op: &Finished<'_>) {
         let since = op.finished.saturating_sub(self.epoch);
         let piece = piece_of(op.intended.saturating_sub(self.epoch));
-        let mut inner = self.lock();
+        let mut inner = lock(&self.shards[shard % self.shards.len()]);
         book_piece(inner.pieces.entry(piece).or_default(), op);
         // A cell that was taken already is never reopened: a straggler goes to the oldest open one.
         let second = since.as_secs().max(inner.taken).min(inner.last.unwrap_or(u64::MAX));
@@ -177,33 +230,49 @@ impl Stats {
 
     /// The measured phase begins with this second: errors count from it on.
     pub fn open(&self, first: u64) {
-        self.lock().first = Some(first);
+        self.shards.iter().for_each(|shard| lock(shard).first = Some(first));
     }
 
     /// The measured phase ends with this second: what is still in flight is booked in it.
     pub fn close(&self, last: u64) {
-        self.lock().last = Some(last);
+        self.shards.iter().for_each(|shard| lock(shard).last = Some(last));
     }
 
     /// Takes the next second, which must be over; empty cells are made for seconds without operations.
     pub fn take(&self) -> Taken {
-        let mut inner = self.lock();
-        let second = inner.taken;
-        inner.taken += 1;
-        let has = inner.cells.front().is_some_and(|cell| cell.second == second);
-        let cell = if has { inner.cells.pop_front() } else { None };
-        let pieces = std::mem::take(&mut inner.pieces);
-        Taken { cell: cell.unwrap_or_else(|| Cell::new(second)), pieces }
+        let mut shards = self.shards.iter().map(|shard| lock(shard).take());
+        let first = shards.next().unwrap_or_else(|| Inner::default().take());
+        shards.fold(first, |mut sum, part| {
+            sum.add(part);
+            sum
+        })
     }
 
     /// Errors of the measured phase so far, by class and code.
     pub fn errors(&self) -> BTreeMap<ErrorKey, ErrorCell> {
-        self.lock().errors.clone()
+        let mut sum = BTreeMap::new();
+        for shard in &self.shards {
+            for (key, cell) in &lock(shard).errors {
+                add_error(&mut sum, *key, cell);
+            }
+        }
+        sum
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+impl Inner {
+    fn take(&mut self) -> Taken {
+        let second = self.taken;
+        self.taken += 1;
+        let has = self.cells.front().is_some_and(|cell| cell.second == second);
+        let cell = if has { self.cells.pop_front() } else { None };
+        let pieces = std::mem::take(&mut self.pieces);
+        Taken { cell: cell.unwrap_or_else(|| Cell::new(second)), pieces }
     }
+}
+
+fn lock(shard: &Mutex<Inner>) -> std::sync::MutexGuard<'_, Inner> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Number of the 100 ms piece at this time since the epoch.
@@ -234,14 +303,28 @@ fn book_piece(piece: &mut PieceCell, op: &Finished<'_>) {
 }
 
 fn book_error(errors: &mut BTreeMap<ErrorKey, ErrorCell>, cause: &Cause, at: Moment) {
-    let mut key = (cause.class, cause.code);
+    let key = (cause.class, cause.code);
+    match errors.get_mut(&key) {
+        Some(cell) => {
+            cell.count += 1;
+            cell.last = cell.last.max(at);
+        }
+        None => {
+            add_error(errors, key, &ErrorCell { count: 1, first: at, last: at, sample: cause.text.clone() })
+        }
+    }
+}
+
+/// Adds to the errors of this key, or to those of all further keys when there are too many.
+fn add_error(errors: &mut BTreeMap<ErrorKey, ErrorCell>, mut key: ErrorKey, more: &ErrorCell) {
     if !errors.contains_key(&key) && errors.len() >= MAX_ERROR_CLASSES {
         key = ("more", None);
     }
-    let fresh = || ErrorCell { count: 0, first: at, last: at, sample: cause.text.clone() };
+    let fresh = || ErrorCell { count: 0, ..more.clone() };
     let cell = errors.entry(key).or_insert_with(fresh);
-    cell.count += 1;
-    cell.last = cell.last.max(at);
+    cell.count += more.count;
+    cell.first = cell.first.min(more.first);
+    cell.last = cell.last.max(more.last);
 }
 
 fn book_cell(cell: &mut Cell, op: &Finished<'_>, since: Duration) {
@@ -249,9 +332,9 @@ fn book_cell(cell: &mut Cell, op: &Finished<'_>, since: Duration) {
     match op.outcome {
         Some(Outcome::Ok) => {
             cell.ok += 1;
-            cell.response.saturating_record(response_us);
+            record_us(&mut cell.response, response_us);
             let sent = op.sent.unwrap_or(op.intended);
-            cell.service.saturating_record(micros(op.finished.saturating_sub(sent)));
+            record_us(&mut cell.service, micros(op.finished.saturating_sub(sent)));
             cell.max_us = cell.max_us.max(response_us);
             book_success(cell, since, op.finished);
         }
@@ -275,7 +358,7 @@ fn book_cell(cell: &mut Cell, op: &Finished<'_>, since: Duration) {
 }
 
 fn book_unanswered(cell: &mut Cell, waited_us: u64) {
-    cell.unanswered.saturating_record(waited_us);
+    record_us(&mut cell.unanswered, waited_us);
     cell.max_us = cell.max_us.max(waited_us);
 }
 

@@ -5,21 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::pacer::Arrival;
+use super::choice::Choice;
+use super::pacing::{Arrival, Pacer, Ticket, Turn};
 use super::stats::Finished;
-use super::store::Request;
+use super::store::{Outcomes, Request, Session};
 use super::{Lane, WorkerError};
 use crate::clock::{Alarm, Clock, Moment};
-use crate::dataset::Chooser;
-use crate::ledger::State;
-use crate::outcome::{Cause, Outcome};
-use crate::scenario::OpKind;
 
 /// Operations of one worker that outlived their deadline and are not resolved. Each is a task of some
 /// 10 kB and a connection. Of more than this many the oldest is dropped: it stays unknown, and the driver
@@ -31,8 +26,6 @@ const MAX_ABANDONED: u32 = 64;
 pub const CONNECTIONS_PER_WORKER: u32 = MAX_ABANDONED + 1;
 /// How long a worker waits for abandoned operations at the end.
 const GRACE: Duration = Duration::from_secs(2);
-/// Other keys that are tried when the chosen one is not acknowledged.
-const KEY_TRIES: u32 = 32;
 
 /// What others may see of a worker: nanoseconds on the run clock since which its operation is in
 /// flight, plus one; 0 while it waits.
@@ -55,181 +48,220 @@ impl Busy {
 enum Start {
     /// Send an operation, now.
     At { intended: Moment, worker_was_free: bool },
-    /// Nothing: this arrival had waited too long for a worker.
-    Missed,
+    /// Nothing yet: the arrival had waited too long for a worker, or the rate changed.
+    Again,
     /// Nothing more ever.
     Over,
+}
+
+/// Which worker this is, and where it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Number of its core, and of its store and shard there.
+    pub core: usize,
+    /// Number within its lane.
+    pub index: usize,
 }
 
 /// One worker of a lane.
 pub struct Worker {
     lane: Arc<Lane>,
-    index: usize,
+    place: Place,
     clock: Clock,
     alarm: Alarm,
-    rng: ChaCha8Rng,
-    chooser: Option<Chooser>,
+    choice: Choice,
+    rate_changes: watch::Receiver<()>,
+    /// `None`: the driver sends.
+    session: Option<Session>,
     in_flight: JoinSet<()>,
     /// The same tasks, oldest first.
     oldest: VecDeque<AbortHandle>,
 }
 
 impl Worker {
-    /// Worker number `index` of a lane.
+    /// A worker of a lane; to be called within the runtime that it will run on.
     ///
     /// # Errors
     /// When the process has no descriptor left for its alarm.
-    pub fn new(lane: Arc<Lane>, index: usize, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
-        let rng = ChaCha8Rng::from_seed(seed);
+    pub fn new(lane: Arc<Lane>, place: Place, clock: Clock, seed: [u8; 32]) -> std::io::Result<Self> {
         let alarm = Alarm::new(clock)?;
+        let rate_changes = lane.rate_changes();
         let (in_flight, oldest) = (JoinSet::new(), VecDeque::new());
-        Ok(Self { lane, index, clock, alarm, rng, chooser: None, in_flight, oldest })
+        let session = lane.wire.as_ref().map(|wire| wire.session(place.index, clock));
+        let choice = Choice::new(seed);
+        Ok(Self { lane, place, clock, alarm, choice, rate_changes, session, in_flight, oldest })
     }
 
     /// Works until told to stop; the operation in flight is finished, or given up at its deadline, and
     /// arrivals that were intended before the end are sent or missed.
     ///
     /// # Errors
-    /// Only when the tester itself is broken: an operation's task panicked, or the timer failed.
+    /// Only when the tester itself is broken: an abandoned operation panicked, or the timer failed.
+    ///
+    /// # Panics
+    /// When an operation does.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), WorkerError> {
         let _alive = Alive::new(Arc::clone(&self.lane));
         loop {
             self.reap().await?;
+            self.park(&stop).await;
             let (intended, worker_was_free) = match self.next_start(&stop).await? {
                 Start::At { intended, worker_was_free } => (intended, worker_was_free),
-                Start::Missed => continue,
+                Start::Again => continue,
                 Start::Over => break,
             };
-            let Some(request) = self.next_request() else {
+            let Some(request) = self.choice.next(&self.lane) else {
                 self.nothing_to_read(intended).await;
                 continue;
             };
-            self.perform(request, intended, worker_was_free).await?;
+            self.perform(request, intended, worker_was_free).await;
         }
         self.finish().await
     }
 
-    /// Waits for the start of the next operation.
-    async fn next_start(&self, stop: &CancellationToken) -> Result<Start, WorkerError> {
-        let now = self.clock.now();
-        let arrival = match &self.lane.pacer {
-            Some(pacer) => pacer.take(now),
-            None if stop.is_cancelled() => return Ok(Start::Over),
-            None => Arrival::Send(now),
-        };
-        let (Arrival::Send(intended) | Arrival::Missed(intended)) = arrival;
-        if intended >= self.lane.end() {
-            stop.cancelled().await;
-            return Ok(Start::Over);
-        }
-        if let Arrival::Missed(_) = arrival {
-            self.lane.book_missed(intended, now);
-            // Thousands may be due at once after a freeze: let others run.
-            tokio::task::consume_budget().await;
-            return Ok(Start::Missed);
-        }
-        if intended <= now {
-            return Ok(Start::At { intended, worker_was_free: false });
+    /// Waits while the workload has fewer active workers than this one's number.
+    async fn park(&self, stop: &CancellationToken) {
+        if self.lane.gate.is_open(self.place.index) {
+            return;
         }
         tokio::select! {
-            biased;
-            woken = self.alarm.wait_until(intended) => woken.map_err(WorkerError::Timer)?,
-            // An interruption brings the end forward.
-            () = stop.cancelled() => if intended >= self.lane.end() { return Ok(Start::Over) },
+            () = self.lane.gate.wait(self.place.index) => {}
+            () = stop.cancelled() => {}
         }
-        Ok(Start::At { intended, worker_was_free: true })
+    }
+
+    /// Waits for the start of the next operation.
+    async fn next_start(&mut self, stop: &CancellationToken) -> Result<Start, WorkerError> {
+        let lane = Arc::clone(&self.lane);
+        let now = self.clock.now();
+        let Some(pacer) = &lane.pacer else {
+            if now < lane.end() && !stop.is_cancelled() {
+                return Ok(Start::At { intended: now, worker_was_free: false });
+            }
+            stop.cancelled().await;
+            return Ok(Start::Over);
+        };
+        self.rate_changes.mark_unchanged();
+        let intended = match pacer.take(now) {
+            Arrival::Wait(ticket) => return self.wait_for(pacer, &ticket, stop).await,
+            Arrival::Never => return Ok(self.wait_for_a_rate(stop).await),
+            Arrival::Send(intended) if intended < lane.end() => {
+                return Ok(Start::At { intended, worker_was_free: false });
+            }
+            Arrival::Missed(intended) if intended < lane.end() => intended,
+            Arrival::Send(_) | Arrival::Missed(_) => {
+                stop.cancelled().await;
+                return Ok(Start::Over);
+            }
+        };
+        lane.book_missed(self.place.core, intended, now);
+        // Thousands may be due at once after a freeze: let others run.
+        tokio::task::consume_budget().await;
+        Ok(Start::Again)
+    }
+
+    /// Waits for an intended start, or for the change of the rate that withdraws it.
+    async fn wait_for(
+        &mut self,
+        pacer: &Pacer,
+        ticket: &Ticket,
+        stop: &CancellationToken,
+    ) -> Result<Start, WorkerError> {
+        let intended = ticket.intended;
+        loop {
+            let ahead = intended < self.lane.end();
+            tokio::select! {
+                biased;
+                woken = self.alarm.wait_until(intended), if ahead => woken.map_err(WorkerError::Timer)?,
+                Ok(()) = self.rate_changes.changed() => {}
+                // An interruption brings the end forward.
+                () = stop.cancelled() => if intended >= self.lane.end() { return Ok(Start::Over) },
+            }
+            match pacer.start(ticket, self.clock.now()) {
+                Turn::Withdrawn => return Ok(Start::Again),
+                Turn::Send if intended < self.lane.end() => {
+                    return Ok(Start::At { intended, worker_was_free: true });
+                }
+                Turn::Send | Turn::Early => {}
+            }
+        }
+    }
+
+    /// Waits until there is a rate at all.
+    async fn wait_for_a_rate(&mut self, stop: &CancellationToken) -> Start {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => Start::Over,
+            Ok(()) = self.rate_changes.changed() => Start::Again,
+        }
     }
 
     /// Nothing was acknowledged yet that could be read. An arrival is then missed.
     async fn nothing_to_read(&self, intended: Moment) {
         if self.lane.pacer.is_some() {
-            self.lane.book_missed(intended, self.clock.now());
+            self.lane.book_missed(self.place.core, intended, self.clock.now());
         } else {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    fn next_request(&mut self) -> Option<Request> {
-        let lane = Arc::clone(&self.lane);
-        match lane.pick_kind(self.rng.random::<f64>()) {
-            OpKind::Insert => {
-                let count = u64::from(lane.workload.batch);
-                Some(Request::Insert { first: lane.fresh_keys(count), count })
-            }
-            OpKind::Read => Some(Request::Read { key: self.acknowledged_key()? }),
-            OpKind::Update => {
-                let key = self.acknowledged_key()?;
-                Some(Request::Update { key, version: lane.next_version() })
-            }
-        }
-    }
-
-    /// A key that was acknowledged, by the lane's distribution.
-    fn acknowledged_key(&mut self) -> Option<u64> {
-        let Lane { ledger, workload, sequence, .. } = &*self.lane;
-        // The newest keys are those of the inserts; other choices stay with the loaded ones, if any.
-        let newest = workload.distribution.is_by_age();
-        let keys = if newest || ledger.loaded() == 0 { ledger.high_water() } else { ledger.loaded() };
-        match &mut self.chooser {
-            Some(chooser) => chooser.follow(keys),
-            none => *none = Chooser::new(workload.distribution, keys).ok(),
-        }
-        let chooser = self.chooser.as_ref()?;
-        let mut key = chooser.choose(sequence, &mut self.rng);
-        for _ in 0..KEY_TRIES {
-            if ledger.state(key) == State::Acknowledged {
-                return Some(key);
-            }
-            key = chooser.choose(sequence, &mut self.rng);
-        }
-        // Another workload's block has hardly begun: its keys are mostly holes.
-        ledger.next_acknowledged(key)
-    }
-
-    /// Sends one operation in a task of its own and waits for it until the deadline. The driver's
-    /// future is not dropped then: it goes on, and its late result is booked.
-    async fn perform(&mut self, request: Request, intended: Moment, free: bool) -> Result<(), WorkerError> {
-        let (answer, mut receiver) = oneshot::channel();
+    /// Sends one operation, waits for it until the deadline, and books it.
+    async fn perform(&mut self, request: Request, intended: Moment, free: bool) {
+        let core = self.place.core;
         let sent = self.clock.now();
         self.busy().set(Some(sent));
-        let lane = Arc::clone(&self.lane);
-        let task = self.in_flight.spawn(async move {
-            let outcomes = lane.store.execute(request).await;
-            if let Err(late) = answer.send(outcomes) {
-                lane.store.book(request, &late);
-                lane.abandoned.fetch_sub(1, Ordering::Relaxed);
-            }
-        });
-        self.oldest.push_back(task);
-        let deadline = self.lane.workload.deadline;
-        let outcomes = match tokio::time::timeout(deadline, &mut receiver).await {
-            Ok(Ok(outcomes)) => outcomes,
-            Ok(Err(_)) => return Err(self.broken().await),
-            Err(_) => {
-                // The answer may have come at this very moment: after the close it is here or late.
-                receiver.close();
-                receiver.try_recv().unwrap_or_else(|_| {
-                    self.lane.abandoned.fetch_add(1, Ordering::Relaxed);
-                    vec![timed_out(request, deadline)]
-                })
-            }
+        let outcomes = match &mut self.session {
+            Some(session) => session.execute(request, sent).await,
+            None => self.execute_by_driver(request).await,
         };
         let finished = self.clock.now();
         self.busy().set(None);
-        self.lane.store.book(request, &outcomes);
-        let outcome = worst(outcomes);
-        self.lane.stats.record(&Finished {
-            intended,
-            sent: Some(sent),
-            finished,
-            worker_was_free: free,
-            outcome: Some(&outcome),
+        self.lane.stores[core].book(request, &outcomes);
+        let outcome = outcomes.worst();
+        self.lane.stats.record(
+            core,
+            &Finished {
+                intended,
+                sent: Some(sent),
+                finished,
+                worker_was_free: free,
+                outcome: Some(&outcome),
+            },
+        );
+    }
+
+    /// The driver's future is not dropped at the deadline: it goes on in a task of its own, and its late
+    /// result is booked.
+    async fn execute_by_driver(&mut self, request: Request) -> Outcomes {
+        let (lane, core) = (Arc::clone(&self.lane), self.place.core);
+        let mut operation = Box::pin(async move { lane.stores[core].execute(request).await });
+        let deadline = self.lane.workload.deadline;
+        match tokio::time::timeout(deadline, operation.as_mut()).await {
+            Ok(outcomes) => outcomes,
+            Err(_) => {
+                self.abandon(request, operation);
+                request.given_up(deadline)
+            }
+        }
+    }
+
+    /// Lets an operation go on without its worker.
+    fn abandon(&mut self, request: Request, operation: impl Future<Output = Outcomes> + Send + 'static) {
+        let (lane, core) = (Arc::clone(&self.lane), self.place.core);
+        lane.abandoned.fetch_add(1, Ordering::Relaxed);
+        let task = self.in_flight.spawn(async move {
+            let late = operation.await;
+            lane.stores[core].book(request, &late);
+            lane.abandoned.fetch_sub(1, Ordering::Relaxed);
         });
-        Ok(())
+        self.oldest.push_back(task);
     }
 
     /// Clears the tasks that ended, and drops the oldest when too many did not.
     async fn reap(&mut self) -> Result<(), WorkerError> {
+        if self.in_flight.is_empty() {
+            return Ok(());
+        }
         while let Some(ended) = self.in_flight.try_join_next() {
             self.ended(ended)?;
         }
@@ -256,13 +288,6 @@ impl Worker {
         }
     }
 
-    async fn broken(&mut self) -> WorkerError {
-        match self.in_flight.join_next().await {
-            Some(Err(panic)) => WorkerError::Panicked(panic),
-            _ => WorkerError::NoAnswer,
-        }
-    }
-
     /// Gives abandoned operations a last chance to say what became of them.
     async fn finish(mut self) -> Result<(), WorkerError> {
         let drained = tokio::time::timeout(GRACE, async {
@@ -275,27 +300,8 @@ impl Worker {
     }
 
     fn busy(&self) -> &Busy {
-        &self.lane.busy[self.index]
+        &self.lane.busy[self.place.index]
     }
-}
-
-fn timed_out(request: Request, deadline: Duration) -> Outcome {
-    let cause = Cause::deadline(deadline.as_secs_f64());
-    match request {
-        Request::Read { .. } => Outcome::Failed(cause),
-        Request::Insert { .. } | Request::Update { .. } => Outcome::Unknown(cause),
-    }
-}
-
-/// An operation is as good as its worst key: unknown before failed before ok. Of equals the first: the
-/// later keys of an ordered batch were not attempted because of it.
-fn worst(outcomes: Vec<Outcome>) -> Outcome {
-    let rank = |o: &Outcome| match o {
-        Outcome::Ok => 0,
-        Outcome::Failed(_) => 1,
-        Outcome::Unknown(_) => 2,
-    };
-    outcomes.into_iter().rev().max_by_key(rank).unwrap_or(Outcome::Ok)
 }
 
 /// Counts a worker as alive for as long as it exists, panics included.

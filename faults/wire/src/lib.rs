@@ -2,7 +2,7 @@
 //!
 //! `frame` cuts a byte stream into bounded messages; `msg` and `legacy` read and write their
 //! contents; `request` shows a server any command in one form; `connection` is a small client for
-//! admin commands. Format: <https://www.mongodb.com/docs/manual/reference/mongodb-wire-protocol/>.
+//! admin commands, `hot` one for load. Format: <https://www.mongodb.com/docs/manual/reference/mongodb-wire-protocol/>.
 //!
 //! Nothing here authenticates, compresses or encrypts, and no input makes it panic: what is
 //! malformed becomes a [`FormatError`].
@@ -11,6 +11,7 @@ mod bytes;
 mod connection;
 mod error;
 mod frame;
+pub mod hot;
 mod legacy;
 mod msg;
 mod request;

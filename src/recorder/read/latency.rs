@@ -1,4 +1,5 @@
-//! The latency log: whole-run percentiles, and the p99 over the last five and ten seconds.
+//! The latency log: whole-run percentiles, those of the steps of a sweep, and the p99 over the last five and ten
+//! seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader};
@@ -11,9 +12,9 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::{ReadError, percentiles};
 use crate::recorder::latency::tag;
-use crate::recording::{Recording, WorkloadRecording};
+use crate::recording::{Recording, Step, WorkloadRecording};
 use crate::report::data::Percentiles;
-use crate::workload::histogram;
+use crate::workload::{histogram, merge as add};
 
 /// Whole-run latency of one workload.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,36 +34,56 @@ struct Entry {
 
 /// One workload while its entries pass by, in the order of their seconds.
 struct Passing {
-    response: Histogram<u64>,
-    service: Histogram<u64>,
-    max_us: u64,
+    whole: Sum,
     /// The last ten seconds that had operations.
     recent: VecDeque<(usize, Histogram<u64>)>,
 }
 
+/// Sums of a span of time.
+struct Sum {
+    response: Histogram<u64>,
+    service: Histogram<u64>,
+    max_us: u64,
+}
+
+/// Of the whole run by workload, and of the counted part of each step of a sweep.
+type Read = (BTreeMap<String, Totals>, Vec<Totals>);
+
 /// Reads the log; fills `p99_5s_us` and `p99_10s_us` of the recording.
-pub fn read(dir: &Path, recording: &mut Recording) -> Result<BTreeMap<String, Totals>, ReadError> {
+pub fn read(dir: &Path, recording: &mut Recording) -> Result<Read, ReadError> {
     let path = dir.join("latency.hlog");
     let file = match std::fs::File::open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Read::default()),
         Err(error) => return Err(ReadError::new(&path, error)),
     };
     let index: BTreeMap<String, usize> =
         recording.workloads.iter().enumerate().map(|(i, w)| (tag(&w.name), i)).collect();
     let mut passing: Vec<Passing> = recording.workloads.iter().map(|_| Passing::new()).collect();
+    let mut steps: Vec<Sum> = recording.steps.iter().map(|_| Sum::new()).collect();
     let mut decoder = Deserializer::new();
     for line in BufReader::new(file).lines() {
         let line = line.map_err(|e| ReadError::new(&path, e))?;
         let Some((workload, entry)) = parse(&line, &mut decoder) else {
             continue; // The header, or a torn last line.
         };
+        for (step, sum) in recording.steps.iter().zip(&mut steps) {
+            if tag(&step.workload) == workload && counts(step, entry.t_s) {
+                sum.take(&entry);
+            }
+        }
         if let Some(i) = index.get(&workload) {
             passing[*i].take(entry, &mut recording.workloads[*i]);
         }
     }
     let named = recording.workloads.iter_mut().zip(passing);
-    Ok(named.map(|(workload, passing)| (workload.name.clone(), passing.finish(workload))).collect())
+    let whole = named.map(|(workload, passing)| (workload.name.clone(), passing.finish(workload))).collect();
+    Ok((whole, steps.iter().map(Sum::totals).collect()))
+}
+
+/// Whether a second is in the counted part of a step.
+fn counts(step: &Step, t_s: usize) -> bool {
+    (step.counted_from_s..step.to_s).contains(&(t_s as u64))
 }
 
 fn parse(line: &str, decoder: &mut Deserializer) -> Option<(String, Entry)> {
@@ -79,21 +100,41 @@ fn parse(line: &str, decoder: &mut Deserializer) -> Option<(String, Entry)> {
     Some((workload.into(), Entry { t_s, kind: kind.into(), max_us, histogram }))
 }
 
+impl Sum {
+    fn new() -> Self {
+        Self { response: histogram(), service: histogram(), max_us: 0 }
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        if entry.kind == "service" {
+            add(&mut self.service, &entry.histogram);
+        } else {
+            add(&mut self.response, &entry.histogram);
+            self.max_us = self.max_us.max(entry.max_us);
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        Totals {
+            response: percentiles(&self.response, Some(self.max_us)),
+            service: percentiles(&self.service, None),
+        }
+    }
+}
+
 impl Passing {
     fn new() -> Self {
-        Self { response: histogram(), service: histogram(), max_us: 0, recent: VecDeque::new() }
+        Self { whole: Sum::new(), recent: VecDeque::new() }
     }
 
     fn take(&mut self, entry: Entry, into: &mut WorkloadRecording) {
+        self.whole.take(&entry);
         if entry.kind == "service" {
-            add(&mut self.service, &entry.histogram);
             if let Some(second) = into.seconds.get_mut(entry.t_s) {
                 second.service_p99_us = Some(entry.histogram.value_at_quantile(0.99));
             }
             return;
         }
-        add(&mut self.response, &entry.histogram);
-        self.max_us = self.max_us.max(entry.max_us);
         match self.recent.back_mut().filter(|(t, _)| *t == entry.t_s) {
             Some((_, same)) => add(same, &entry.histogram),
             None => {
@@ -132,16 +173,6 @@ impl Passing {
 
     fn finish(mut self, into: &mut WorkloadRecording) -> Totals {
         self.settle(into, None);
-        Totals {
-            response: percentiles(&self.response, Some(self.max_us)),
-            service: percentiles(&self.service, None),
-        }
-    }
-}
-
-/// Adds one histogram to another; ours have equal bounds, so nothing can be out of range.
-fn add(sum: &mut Histogram<u64>, more: &Histogram<u64>) {
-    for value in more.iter_recorded() {
-        sum.saturating_record_n(value.value_iterated_to(), value.count_at_value());
+        self.whole.totals()
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{ReadError, RunRecord};
-use crate::recording::{Gap, Piece, Second, WorkloadRecording};
+use crate::recording::{Gap, OwnSecond, Piece, Second, WorkloadRecording};
 
 #[derive(Deserialize)]
 struct TimelineRow {
@@ -73,6 +73,11 @@ pub fn read(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
         }
     }
     Ok(())
+}
+
+/// `tester.csv`; empty in runs of versions that did not write it.
+pub fn read_own(dir: &Path) -> Result<Vec<OwnSecond>, ReadError> {
+    rows(&dir.join("tester.csv"))
 }
 
 fn second(row: &TimelineRow) -> Second {

@@ -5,6 +5,7 @@ mod overrides;
 mod reads;
 mod refusals;
 mod secrets;
+mod steps;
 mod tables;
 mod templates;
 

@@ -17,6 +17,7 @@ fn defaults() {
     let Cluster::Managed(managed) = scenario.cluster else { panic!("not managed") };
     assert_eq!((managed.topology, managed.members), (Topology::ReplicaSet, 3));
     assert_eq!((managed.cache_bytes, managed.election_timeout), (256 << 20, S(10)));
+    assert_eq!(managed.oplog_bytes, 2 << 30);
     assert_eq!((managed.mongod, managed.parameters), (None, BTreeMap::new()));
     let data = scenario.dataset;
     assert_eq!((data.shape.clone(), data.documents), (Shape::Row, 100_000));
@@ -49,6 +50,7 @@ fn every_key() {
     assert_eq!(readers.mix, [(OpKind::Insert, 1.0), (OpKind::Read, 94.0), (OpKind::Update, 5.0)]);
     assert_eq!(readers.distribution, Distribution::Zipfian { exponent: 0.8, scrambled: true });
     assert_eq!((readers.read_preference, readers.deadline), (ReadPreference::SecondaryPreferred, S(3)));
+    assert_eq!((writers.engine, readers.engine), (Engine::Driver, Engine::Wire));
     let [stop, kill] = scenario.faults.as_slice() else { panic!("not two faults") };
     assert_eq!(stop.spec, FaultSpec::Stop(End { target: Target::Node("node3".into()), restart_after: S(0) }));
     assert_eq!(stop.when, When::At(vec![S(60), S(120)]));
@@ -98,7 +100,7 @@ op = { mix = { read = 94, update = 5, insert = 1 } }
 distribution = { zipfian = 0.8 }
 read_preference = "secondaryPreferred"
 deadline = "3s"
-engine = "driver"
+engine = "wire"
 
 [[fault]]
 do = { stop = { target = "node3", restart_after = "0s" } }

@@ -18,6 +18,11 @@ fn clusters() {
         "replica-set",
     );
     refused(
+        &cluster("oplog = «\"512MiB\""),
+        r#""oplog" in [cluster]: an oplog below 990MiB is too small"#,
+        "990MiB",
+    );
+    refused(
         &cluster("cache = «\"128MiB\""),
         r#""cache" in [cluster]: mongod takes no cache below 256MiB"#,
         "256MiB",
@@ -38,6 +43,17 @@ fn clusters() {
         r#""members" in [cluster]: is for a cluster that we start, but "uri" names one that runs already"#,
         "one of the two",
     );
+}
+
+#[test]
+fn what_our_own_client_cannot_do() {
+    refused(
+        &text("", "engine = «\"wire\"\n[cluster]\nuri = \"mongodb://me:pw@h\""),
+        r#""engine" in [[workload]]: engine "wire" has no authentication yet"#,
+        "write engine = \"driver\"",
+    );
+    good(&text("", "engine = \"wire\"\n[cluster]\nuri = \"mongodb://h/?replicaSet=rs0\""));
+    good(&text("", "engine = \"driver\"\n[cluster]\nuri = \"mongodb://me:pw@h\""));
 }
 
 #[test]
@@ -62,9 +78,9 @@ fn not_yet() {
         "valid: ",
     );
     refused(
-        &text("", "engine = «\"wire\""),
-        r#""engine" in [[workload]]: engine "wire" is not in this version yet"#,
-        "driver",
+        &text("", "engine = «\"wires\""),
+        r#""engine" in [[workload]]: unknown engine "wires""#,
+        "did you mean \"wire\"? (valid: driver, wire)",
     );
     refused(
         "duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = { mix = { «scan = 1, read = 1 } }\n",
