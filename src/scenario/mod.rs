@@ -29,6 +29,7 @@ mod values;
 mod when;
 mod words;
 mod workload;
+pub mod ycsb;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

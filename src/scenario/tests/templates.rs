@@ -35,7 +35,7 @@ fn problems(template: &str) -> Vec<String> {
             format!("{}:{line}:{column}", path.file_name().unwrap_or_default().display())
         }
         Place::File(path) => path.file_name().unwrap_or_default().display().to_string(),
-        Place::Set(text) => text.clone(),
+        Place::Set(text) | Place::Parameter(text) => text.clone(),
     };
     problems.list().iter().map(|p| format!("{}: {}", place(p), p.message)).collect()
 }
