@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::analysis::verdict::JudgeInput;
-use crate::analysis::{self, limits, saturation, verdict};
+use crate::analysis::{self, limits, own_load, saturation, scaling, searching, verdict};
 use crate::event::Phase;
 use crate::exit::Outcome;
-use crate::recorder::read::{self, ReadError, RunRecord, UnexpectedExit};
+use crate::recorder::read::{self, ReadError, RunRecord, Totals, UnexpectedExit};
 use crate::recording::WorkloadRecording;
-use crate::report::data::{ErrorClass, Reason, Report, Run, SCHEMA, WorkloadReport};
+use crate::report::data::{ErrorClass, FaultReport, Reason, Report, Run, SCHEMA, WorkloadReport};
 use crate::scenario::{self, Problems, Scenario};
 
 /// The directory cannot be judged.
@@ -56,12 +56,20 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
     let faults = analysis::judge_faults(recording, &scenario.measures);
     let workloads: Vec<_> = recording.workloads.iter().map(|w| workload(w, record, scenario)).collect();
     let limits = limits::evaluate(&scenario.limits, &faults, &workloads, record.ledger.as_ref());
-    let cores = record.manifest["host"]["cores"].as_f64().unwrap_or(1.0).max(1.0);
-    let used = saturation::Used { cpu_s: record.tester.cpu_s, cores };
+    let sweep = scenario.sweep.as_ref().map(|planned| {
+        let latency: Vec<_> = record.steps.iter().map(of_step).collect();
+        scaling::sweep(recording, planned, &latency, cores(record))
+    });
+    let find_max = scenario.find_max.as_ref().map(|search| searching::find_max(recording, search));
     let lost: Vec<_> = record.lost_workers.iter().map(|(name, n)| (name.clone(), saturating(*n))).collect();
-    let findings: Vec<Reason> =
-        record.unexpected_exits.iter().map(exit_finding).chain(late.iter().cloned()).collect();
     let measured = record.phase.is_some_and(|p| p >= Phase::Heal) && recording.duration_s > 0.0;
+    let mut findings: Vec<Reason> =
+        record.unexpected_exits.iter().map(exit_finding).chain(late.iter().cloned()).collect();
+    if measured {
+        findings
+            .extend(sweep.iter().zip(&scenario.sweep).flat_map(|(s, planned)| scaling::reasons(s, planned)));
+        findings.extend(find_max.iter().filter_map(searching::reason));
+    }
     // Of a run that broke before anything was measured, why it broke is all there is to say.
     let began = record.phase.is_some_and(|p| p >= Phase::Measure);
     let input = JudgeInput {
@@ -72,12 +80,15 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
         ledger_expected: measured && scenario.workloads.iter().any(has_writes),
         tester: &record.tester,
         workers_lost: &lost,
-        saturated: if measured { saturation::check(recording, &faults, used) } else { None },
+        saturated: if measured { saturated(record, scenario, &faults) } else { None },
         interrupted: interrupted(record),
         errors: &errors(record),
         findings: &findings,
     };
-    let verdict = verdict::judge(&input);
+    let mut verdict = verdict::judge(&input);
+    // It decides nothing, so it comes last.
+    let starved = own_load::starved(recording).map(|text| format!("note: {text}"));
+    verdict.reasons.extend(starved.map(|text| Reason { outcome: Outcome::Pass, text }));
     Report {
         schema: SCHEMA.into(),
         run: run(record, scenario),
@@ -86,10 +97,38 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
         workloads,
         load: record.load.clone(),
         faults,
+        sweep,
+        find_max,
         ledger: record.ledger.clone(),
         limits,
         tester: record.tester.clone(),
     }
+}
+
+/// Processors that the tester may use.
+fn cores(record: &RunRecord) -> f64 {
+    let host = &record.manifest["host"];
+    // Runs of older versions know whole ones only.
+    host["usable_cores"].as_f64().or(host["cores"].as_f64()).filter(|cores| *cores > 0.0).unwrap_or(1.0)
+}
+
+fn of_step(totals: &Totals) -> scaling::Latency {
+    scaling::Latency { response: totals.response.clone(), service: totals.service.clone() }
+}
+
+/// Why the load generator was the limit. A workload that is stepped is meant to come to a limit: its steps and
+/// probes are judged one by one.
+fn saturated(record: &RunRecord, scenario: &Scenario, faults: &[FaultReport]) -> Option<String> {
+    let cores = cores(record);
+    let sweep = scenario.sweep.as_ref().map(|sweep| &sweep.workload);
+    let Some(stepped) = sweep.or(scenario.find_max.as_ref().map(|search| &search.workload)) else {
+        let used = saturation::Used { cpu_s: record.tester.cpu_s, cores };
+        return saturation::check(&record.recording, faults, used)
+            .or_else(|| own_load::check(&record.recording, cores));
+    };
+    let mut others = record.recording.clone();
+    others.workloads.retain(|work| work.name != *stepped);
+    saturation::check(&others, faults, saturation::Used { cpu_s: 0.0, cores })
 }
 
 fn has_writes(workload: &scenario::Workload) -> bool {

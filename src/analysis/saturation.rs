@@ -6,11 +6,8 @@
 use super::window::{second_of, whole_seconds};
 use crate::recording::{Recording, Second, WorkloadRecording};
 use crate::report::data::FaultReport;
+use crate::search::{CPU_SHARE, LATE_SHARE};
 
-/// Share of the sends that may be over 10 ms late although a worker was free.
-const LATE_SHARE: f64 = 0.01;
-/// Largest share of its cores that the process may use.
-const CPU_SHARE: f64 = 0.85;
 /// Seconds with missed arrivals that any run may have.
 const FREE_SECONDS: usize = 2;
 /// With a p99 of the service time over this, in microseconds, the server did not answer normally, so
@@ -40,7 +37,7 @@ fn rows<'a>(recording: &Recording, work: &'a WorkloadRecording) -> &'a [Second] 
 }
 
 /// Seconds of a run that may miss arrivals.
-fn allowed(seconds: usize) -> usize {
+pub(super) fn allowed(seconds: usize) -> usize {
     (seconds / 100).max(FREE_SECONDS)
 }
 

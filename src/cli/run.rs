@@ -11,7 +11,7 @@ use crate::cluster::binary;
 use crate::exit::Outcome;
 use crate::plan::Plan;
 use crate::report::text::Style;
-use crate::report::{self, json, text};
+use crate::report::{self, json, scaling, text};
 use crate::scenario::{self, Cluster, Problems, Scenario, Source};
 use crate::signals::{Listener, Stop};
 use crate::{entropy, judge, run as conductor};
@@ -164,7 +164,9 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
                 print!("{}", text::summary(&report, &place, style(arguments.color)));
             }
             Format::Json => {
-                if let Err(error) = json::write(&arguments.run_dir, &report) {
+                let dir = &arguments.run_dir;
+                if let Err(error) = json::write(dir, &report).and_then(|()| scaling::csv::write(dir, &report))
+                {
                     return complain(format!("write report.json: {error}"), Outcome::Error);
                 }
             }

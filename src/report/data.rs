@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use faults::Evidence;
 use serde::{Deserialize, Serialize};
 
+use super::scaling::{FindMaxReport, SweepReport};
 use crate::exit::Outcome;
 pub use crate::recording::{FaultOutcome, Finding, Ledger};
 
@@ -30,6 +31,10 @@ pub struct Report {
     pub load: Option<Load>,
     /// One per planned fault.
     pub faults: Vec<FaultReport>,
+    /// The steps of a sweep and their knee; `None`: no sweep.
+    pub sweep: Option<SweepReport>,
+    /// The highest rate that holds a limit; `None`: none was searched.
+    pub find_max: Option<FindMaxReport>,
     /// What became of the acknowledged writes; `None`: not verified.
     pub ledger: Option<Ledger>,
     /// One per limit of the scenario.

@@ -3,6 +3,7 @@
 pub mod data;
 pub mod json;
 pub mod plan;
+pub mod scaling;
 pub mod text;
 mod units;
 

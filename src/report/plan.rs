@@ -2,7 +2,7 @@
 
 use super::{bytes, count, duration_s, mix_in_words};
 use crate::plan::Plan;
-use crate::scenario::{Cluster, Scenario, Warmup};
+use crate::scenario::{AfterOutage, Cluster, Scenario, Warmup, Workload};
 
 /// What `run` would do, in the order in which it would.
 #[must_use]
@@ -29,7 +29,7 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
     );
     line(&mut text, "measure", &duration_s(plan.duration_s));
     for w in &scenario.workloads {
-        let rate = w.rate_ops_s.map_or("as fast as answers come".into(), |r| format!("{r} operations/s"));
+        let rate = rate_in_words(w);
         let (name, workers, mix) = (&w.name, w.workers, mix_in_words(&w.mix));
         let writes = w.mix.iter().any(|(kind, _)| kind.is_write());
         let s = if workers == 1 { "" } else { "s" };
@@ -45,6 +45,21 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
         line(&mut text, "faults", "none");
     }
     text
+}
+
+/// `200 operations/s`, `as fast as answers come`.
+fn rate_in_words(w: &Workload) -> String {
+    let rate = match (&w.schedule, w.rate_ops_s) {
+        (Some(schedule), _) => schedule.to_string(),
+        (None, Some(rate)) => format!("{rate} operations/s"),
+        (None, None) => "as fast as answers come".into(),
+    };
+    let missed = match w.after_outage {
+        AfterOutage::Drop => "",
+        AfterOutage::Paced => ", caught up after an outage at 1.1 x the rate",
+        AfterOutage::Burst => ", caught up after an outage as fast as can be",
+    };
+    format!("{rate}{missed}")
 }
 
 fn cluster(scenario: &Scenario) -> String {

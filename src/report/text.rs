@@ -1,7 +1,7 @@
 //! The summary on the terminal: what was done, what broke, for how long, and what it comes to.
 
 use super::data::{FaultReport, Ledger, LimitResult, Load, Report, WorkloadReport};
-use super::{bytes, count, duration_ms, duration_s, duration_us};
+use super::{bytes, count, duration_ms, duration_s, duration_us, scaling};
 use crate::exit::Outcome;
 use crate::recording::FaultOutcome;
 
@@ -24,6 +24,7 @@ pub fn summary(report: &Report, place: &str, style: Style) -> String {
     }
     workloads(&mut text, &report.workloads);
     errors(&mut text, &report.workloads);
+    scaling::text::sections(&mut text, report);
     faults(&mut text, &report.faults);
     if let Some(ledger) = &report.ledger {
         data(&mut text, ledger);
@@ -253,7 +254,7 @@ fn verdict(text: &mut String, report: &Report, style: Style) {
 }
 
 /// Columns as wide as their widest cell; the first `left` ones to the left, numbers to the right.
-fn table(text: &mut String, rows: &[Vec<String>], left: usize) {
+pub(super) fn table(text: &mut String, rows: &[Vec<String>], left: usize) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::Binary;
 use crate::file;
 use crate::plan::Plan;
-use crate::scenario::{Cluster, Scenario, Shape, Source, TEMPLATE_COPY, Topology};
+use crate::scenario::{Cluster, Profile, Scenario, Schedule, Shape, Source, TEMPLATE_COPY, Topology};
 
 /// A member that is new and empty takes this much (journal files, mostly).
 const EMPTY_MEMBER_BYTES: u64 = 400 << 20;
@@ -81,7 +81,7 @@ pub fn check_space(dir: &Path, scenario: &Scenario, document_bytes: u64) -> io::
     Ok(())
 }
 
-/// Writes what is known before anything starts: `scenario.toml` (without credentials), the template that it
+/// Writes what is known before anything starts: `scenario.toml` (without credentials), the files that it
 /// names, and `plan.json`.
 ///
 /// # Errors
@@ -92,6 +92,11 @@ pub fn write_inputs(dir: &Path, source: &Source, scenario: &Scenario, plan: &Pla
     }
     // Without user and password of a URI.
     std::fs::write(dir.join("scenario.toml"), source.public_text())?;
+    for workload in &scenario.workloads {
+        if let Some(Schedule::Profile(profile)) = &workload.schedule {
+            std::fs::write(dir.join(Profile::copied_as(&workload.name)), &profile.text)?;
+        }
+    }
     std::fs::write(dir.join("plan.json"), serde_json::to_string_pretty(plan)? + "\n")
 }
 
@@ -151,6 +156,8 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "name": w.name,
         "workers": w.workers,
         "rate_ops_s": w.rate_ops_s,
+        "schedule": w.schedule,
+        "after_outage": w.after_outage,
         "op": crate::report::mix_in_words(&w.mix),
         "batch": w.batch,
         "write_concern": w.write_concern.to_string(),
@@ -167,6 +174,7 @@ fn host() -> Value {
     let memory =
         read("/proc/meminfo").lines().find_map(|l| l.strip_prefix("MemTotal:")).map(|m| m.trim().to_owned());
     json!({
+        "usable_cores": crate::monitor::cores(),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "memory": memory,
         "kernel": read("/proc/sys/kernel/osrelease").trim(),

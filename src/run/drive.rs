@@ -9,11 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::cores::Cores;
+use super::steps::Stage;
 use super::warmup;
 use crate::clock::Moment;
 use crate::cluster::ManagedCluster;
 use crate::dataset::Documents;
-use crate::event::{Event, Live, Phase};
+use crate::event::{Event, Events, Live, Phase};
 use crate::ledger::Ledger;
 use crate::monitor;
 use crate::nemesis::{Ends, Nemesis};
@@ -119,10 +120,11 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     ctx.clock.sleep_until(start).await;
     let usage_before = monitor::usage();
     start_nemesis(ctx, &parts, &mut tasks, start).await;
+    let stage = Stage { ctx, drive: &drive, start, end: planned_end, live };
     let ended = tokio::select! {
         biased;
         ended = early_end(&ctx.stop, &ctx.broken, &mut tasks) => ended,
-        () = ctx.clock.sleep_until(planned_end) => Ended::Completed,
+        done = stage.run() => done.map_or_else(|error| Ended::Broken(error.to_string()), |()| Ended::Completed),
     };
     let end = planned_end.min(ctx.clock.now());
     report_usage(ctx, &drive, usage_before).await;
@@ -144,12 +146,23 @@ async fn start_tasks(
     let sampler = Sampler::new(drive.clone(), parts.samples.clone(), live_sender, tasks.stop_workers.clone());
     tasks.sampler.spawn(sampler.run(last, tasks.drained.clone()));
     tasks.watchers.spawn(monitor::tester(ctx.events.clone(), tasks.stop_watchers.clone()));
+    let queues = queues(ctx.events.clone(), parts.samples.clone(), drive.clone());
+    tasks.watchers.spawn(monitor::seconds(ctx.events.clone(), epoch, queues, tasks.stop_watchers.clone()));
     tasks.watchers.spawn(ctx.progress.clone().seconds(live, tasks.stop_watchers.clone()));
     if let Some(cluster) = parts.cluster {
         let cluster = Arc::clone(cluster);
         tasks.watchers.spawn(monitor::topology(cluster, ctx.events.clone(), tasks.stop_watchers.clone()));
     }
     Ok(tasks)
+}
+
+/// What waits inside of the tester.
+fn queues(events: Events, samples: mpsc::Sender<Sample>, drive: Drive) -> impl Fn() -> monitor::Queues {
+    move || monitor::Queues {
+        events: events.waiting() as u64,
+        samples: (samples.max_capacity() - samples.capacity()) as u64,
+        abandoned: drive.abandoned(),
+    }
 }
 
 async fn start_nemesis(ctx: &Context, parts: &Parts<'_>, tasks: &mut Tasks, start: Moment) {

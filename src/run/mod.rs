@@ -5,6 +5,7 @@ mod cores;
 mod data;
 mod directory;
 mod drive;
+mod steps;
 mod warmup;
 
 use std::io;
@@ -29,7 +30,7 @@ use crate::logging::{self, LogGuard};
 use crate::plan::Plan;
 use crate::recorder::{self, Recorder};
 use crate::report::data::{Reason, Report};
-use crate::report::json;
+use crate::report::{json, scaling};
 use crate::scenario::{Cluster, Engine, Scenario, Source};
 use crate::signals::Stop;
 use crate::workload::{self, Monitor, Sample};
@@ -212,6 +213,7 @@ async fn finish(
     let judged = judge::directory(&dir, &late);
     let report = judged.map_err(|e| CannotRun::Judge { dir: dir.clone(), why: e.to_string() })?;
     json::write(&dir, &report)?;
+    scaling::csv::write(&dir, &report)?;
     if report.verdict.outcome == Outcome::Pass && !keep_data {
         directory::remove_data(&dir)?;
     }

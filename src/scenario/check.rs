@@ -13,8 +13,8 @@ use super::path::KeyPath;
 use super::table::{Log, Refusal};
 use super::words::Names;
 use super::{
-    Cluster, Dataset, Engine, FaultRule, OpKind, ReadPreference, Scenario, Target, Topology, When, Workload,
-    WriteConcern, content,
+    AfterOutage, Cluster, Dataset, Engine, FaultRule, OpKind, ReadPreference, Scenario, Target, Topology,
+    When, Workload, WriteConcern, content,
 };
 
 /// More faults than this in one run is a mistake in a unit.
@@ -266,13 +266,39 @@ impl Check<'_> {
         if sweep.is_some() && find_max.is_some() {
             self.refuse("find_max", &[], "stands beside [sweep]", "make two scenarios of them");
         }
-        if (sweep.is_some() || find_max.is_some()) && !faults.is_empty() {
+        if sweep.is_none() && find_max.is_none() {
+            return;
+        }
+        self.nothing_else_changes();
+        if !faults.is_empty() {
             self.refuse(
                 "fault",
                 &[],
                 "a fault would spoil the steps that it falls into",
                 "leave the faults out (--set 'fault=[]'), or make two scenarios of them",
             );
+        }
+    }
+
+    /// Steps are compared with each other, so nothing else may change from one to the next.
+    fn nothing_else_changes(&self) {
+        for (index, workload) in self.scenario.workloads.iter().enumerate() {
+            if workload.schedule.is_some() {
+                self.refuse(
+                    &format!("workload.{index}.rate"),
+                    &[],
+                    "a rate that changes by itself would spoil the steps",
+                    "write one rate, for example \"500/s\"",
+                );
+            }
+            if workload.after_outage != AfterOutage::Drop {
+                self.refuse(
+                    &format!("workload.{index}.after_outage"),
+                    &[],
+                    "what one step leaves behind would be sent in the next",
+                    "leave it out, or write \"drop\"",
+                );
+            }
         }
     }
 

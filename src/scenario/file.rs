@@ -5,6 +5,7 @@
 //! sees every problem at once. A scenario with a problem is never handed out.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
@@ -111,7 +112,7 @@ pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenar
             .node("cluster")
             .map_or_else(|| Cluster::Managed(Managed::default()), |node| cluster(&node)),
         dataset: root.node("dataset").map_or_else(Dataset::default, |node| dataset(&node, source)),
-        workloads: workloads(&root, sweep.as_ref(), find_max.as_ref()),
+        workloads: workloads(&root, source, sweep.as_ref(), find_max.as_ref()),
         faults: root.nodes("fault").iter().map(fault::read).collect(),
         measures: root.node("measures").map_or_else(Measures::default, |node| measures(&node)),
         limits: root.node("limits").map_or_else(Limits::default, |node| limits(&node)),
@@ -131,9 +132,15 @@ fn length(root: &Table<'_>, sweep: Option<&Sweep>, find_max: Option<&FindMax>) -
 }
 
 /// Each as it stands there; what a stepped one leaves out follows from its steps.
-fn workloads(root: &Table<'_>, sweep: Option<&Sweep>, find_max: Option<&FindMax>) -> Vec<Workload> {
+fn workloads(
+    root: &Table<'_>,
+    source: &Source,
+    sweep: Option<&Sweep>,
+    find_max: Option<&FindMax>,
+) -> Vec<Workload> {
+    let folder = source.path.parent().unwrap_or(Path::new(""));
     let read = |node: &Node<'_>| {
-        let mut workload = workload::read(node);
+        let mut workload = workload::read(node, folder);
         if let Some(sweep) = sweep.filter(|sweep| sweep.workload == workload.name) {
             sweep.complete(node, &mut workload);
         }

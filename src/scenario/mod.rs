@@ -3,7 +3,7 @@
 //! [`read`] and [`parse`] are the way in. `overrides` puts `--set` into the text, `file` reads TOML
 //! strictly, `check` cross-checks; all collect every problem before they give up, and `places` finds
 //! its line and column.
-//! Nothing here touches a server, a disk (beyond the file itself) or the clock.
+//! Nothing here touches a server, a disk (beyond the file and what it names) or the clock.
 
 mod check;
 pub mod content;
@@ -17,6 +17,7 @@ mod placeholder;
 mod places;
 mod problem;
 pub mod quantity;
+mod rate;
 mod shape;
 mod source;
 mod sweep;
@@ -42,6 +43,7 @@ pub use check::MOST_FAULTS;
 pub use distribution::{DEFAULT_EXPONENT, Distribution};
 pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
 pub use problem::{Place, Problem, Problems};
+pub use rate::{AfterOutage, Profile, Schedule};
 pub use shape::Shape;
 pub use source::{Source, TEMPLATE_COPY, parse, read};
 pub use sweep::{Loads, Sweep};
@@ -188,8 +190,12 @@ pub struct Workload {
     pub name: String,
     /// Operations at the same time, at least 1.
     pub workers: u32,
-    /// Intended operations per second (open loop); `None`: closed loop.
+    /// Intended operations per second (open loop), at the start where it changes; `None`: closed loop.
     pub rate_ops_s: Option<f64>,
+    /// How the rate changes in the measured phase; `None`: not at all.
+    pub schedule: Option<Schedule>,
+    /// What becomes of arrivals that found no worker in time.
+    pub after_outage: AfterOutage,
     /// What it does: at least one kind; weights are relative, all above zero.
     pub mix: Vec<(OpKind, f64)>,
     /// Documents per insert, at least 1 (1: `insertOne`).

@@ -34,7 +34,7 @@ pub const RATE: &str = r#"write for example "500/s" or "30/m" (per s, m or h)"#;
 /// Longer than any run; keeps sums of durations and clock readings far from overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 /// One operation a nanosecond: what the clock can tell apart.
-const FASTEST_OPS_S: f64 = 1e9;
+pub(super) const FASTEST_OPS_S: f64 = 1e9;
 /// One operation an hour: anything slower is no load.
 const SLOWEST_OPS_S: f64 = 1.0 / 3600.0;
 

@@ -12,7 +12,7 @@ use super::places::{Applied, Places, at_offset};
 use super::problem::{Place, Problem, Problems};
 use super::table::Log;
 use super::values::LARGER_IN_QUOTES;
-use super::{Scenario, check, file, overrides, shape, uri};
+use super::{Profile, Scenario, check, file, overrides, shape, uri};
 
 /// Where a scenario came from, and its text, which may hold a password: `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,17 +30,16 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    /// The text as it may be written to a run directory and shown: users, passwords and options of
-    /// connection strings are gone, also in comments, and a template is [`TEMPLATE_COPY`] beside it. It
-    /// still reads as the same scenario, apart from these.
+    /// The text as it may be written to disk and shown: users, passwords and options of connection
+    /// strings are gone, also in comments, and the template and profiles are named as their copies beside
+    /// it. It still reads as the same scenario, apart from these.
     #[must_use]
     pub fn public_text(&self) -> String {
         let mut text = self.text.clone();
-        let mut changes: Vec<_> =
-            public_uri(&self.text).into_iter().chain(own_template(&self.text)).collect();
-        // From the end on, so that the places before it stay.
-        changes.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
-        for (span, public) in changes {
+        // From the back, so that the spans before stay right.
+        let mut other = public_values(&self.text);
+        other.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+        for (span, public) in other {
             text.replace_range(span, &public);
         }
         text.split_inclusive('\n').map(hide_user_info).collect()
@@ -50,24 +49,39 @@ impl Source {
 /// The name of a template's copy in a run directory.
 pub const TEMPLATE_COPY: &str = "dataset.toml";
 
+/// Where values stand that are others in the run directory, and these.
+fn public_values(text: &str) -> Vec<(Range<usize>, String)> {
+    let Ok(tree) = DeTable::parse(text) else { return Vec::new() };
+    let tree = tree.get_ref();
+    let workloads = tree.get("workload").and_then(|list| list.get_ref().as_array());
+    let profiles = workloads.into_iter().flatten().filter_map(|workload| copied_profile(workload.get_ref()));
+    public_uri(tree).into_iter().chain(own_template(tree)).chain(profiles).collect()
+}
+
+/// Where the file of a profile is named, and the name of its copy.
+fn copied_profile(workload: &DeValue<'_>) -> Option<(Range<usize>, String)> {
+    let workload = workload.as_table()?;
+    let name = workload.get("name")?.get_ref().as_str()?;
+    let file = workload.get("rate")?.get_ref().as_table()?.get("profile")?;
+    Some((file.span(), format!("{:?}", Profile::copied_as(name))))
+}
+
 /// Where the connection string stands, and what may stand there instead.
-fn public_uri(text: &str) -> Option<(Range<usize>, String)> {
-    let (span, uri) = text_at(text, "cluster", "uri")?;
-    Some((span, format!("{:?}", uri::without_secrets(&uri))))
+fn public_uri(tree: &DeTable<'_>) -> Option<(Range<usize>, String)> {
+    let (span, uri) = text_at(tree, "cluster", "uri")?;
+    Some((span, format!("{:?}", uri::without_secrets(uri))))
 }
 
 /// Where the name of a template stands, and the name of its copy.
-fn own_template(text: &str) -> Option<(Range<usize>, String)> {
-    let (span, shape) = text_at(text, "dataset", "shape")?;
-    shape::is_file(&shape).then(|| (span, format!("{TEMPLATE_COPY:?}")))
+fn own_template(tree: &DeTable<'_>) -> Option<(Range<usize>, String)> {
+    let (span, shape) = text_at(tree, "dataset", "shape")?;
+    shape::is_file(shape).then(|| (span, format!("{TEMPLATE_COPY:?}")))
 }
 
 /// A text in one of the tables, and its place.
-fn text_at(text: &str, table: &str, key: &str) -> Option<(Range<usize>, String)> {
-    let tree = DeTable::parse(text).ok()?;
-    let value = tree.get_ref().get(table)?.get_ref().as_table()?.get(key)?;
-    let DeValue::String(text) = value.get_ref() else { return None };
-    Some((value.span(), text.to_string()))
+fn text_at<'a>(tree: &'a DeTable<'_>, table: &str, key: &str) -> Option<(Range<usize>, &'a str)> {
+    let value = tree.get(table)?.get_ref().as_table()?.get(key)?;
+    Some((value.span(), value.get_ref().as_str()?))
 }
 
 /// `# uri = "mongodb://user:secret@host"` without the user and the secret. Only in comments: the one

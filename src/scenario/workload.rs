@@ -1,11 +1,13 @@
 //! One `[[workload]]`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use toml::de::DeValue;
 
+use super::rate::{self, AfterOutage};
 use super::table::{Node, Refusal, Table, kind};
-use super::values::{count_in, number, plain_name, positive_duration, rate, word};
+use super::values::{count_in, number, plain_name, positive_duration, word};
 use super::words::Names;
 use super::{Distribution, Engine, OpKind, ReadPreference, Workload, WriteConcern, distribution};
 
@@ -15,6 +17,7 @@ const WORKLOAD: Names<'_> = Names {
         "name",
         "workers",
         "rate",
+        "after_outage",
         "op",
         "write_concern",
         "distribution",
@@ -40,12 +43,14 @@ const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
 /// The server takes no more in one message.
 const LARGEST_BATCH: u32 = 100_000;
 
-/// Reads it.
-pub(super) fn read(node: &Node<'_>) -> Workload {
+/// Reads it; `folder` is that of the scenario.
+pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
     let mut workload = Workload {
         name: String::new(),
         workers: 1,
         rate_ops_s: None,
+        schedule: None,
+        after_outage: AfterOutage::Drop,
         mix: vec![(OpKind::Read, 1.0)],
         batch: 1,
         write_concern: WriteConcern::Majority,
@@ -56,7 +61,7 @@ pub(super) fn read(node: &Node<'_>) -> Workload {
     };
     let Some(table) = node.table(&WORKLOAD) else { return workload };
     workload.name = table.required("name", "give each workload its own name", plain_name).unwrap_or_default();
-    workload.rate_ops_s = table.optional("rate", rate);
+    rate(&table, folder, &mut workload);
     fill(&mut workload.workers, table.optional("workers", |value| count_in(value, 1..=u32::MAX)));
     fill(&mut workload.write_concern, table.optional("write_concern", write_concern));
     fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution::read(&node)));
@@ -68,6 +73,21 @@ pub(super) fn read(node: &Node<'_>) -> Workload {
         None => table.missing("op", "write for example op = { insert = { batch = 1 } } or op = \"read\""),
     }
     workload
+}
+
+/// `rate`, and what only a workload with a rate can have.
+fn rate(table: &Table<'_>, folder: &Path, workload: &mut Workload) {
+    let rate = table.node("rate");
+    if let Some((first, schedule)) = rate.as_ref().and_then(|node| rate::read(node, folder)) {
+        workload.rate_ops_s = Some(first);
+        workload.schedule = schedule;
+    }
+    let Some(node) = table.node("after_outage") else { return };
+    fill(&mut workload.after_outage, node.read(rate::after_outage));
+    if rate.is_none() {
+        let why = "without a rate nothing waits: each worker sends when the answer before has come";
+        node.refuse(Refusal::new(why).hint("leave it out, or write a rate"));
+    }
 }
 
 fn fill<T>(place: &mut T, given: Option<T>) {

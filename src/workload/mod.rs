@@ -10,7 +10,7 @@ mod stats;
 mod store;
 mod worker;
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -87,6 +87,8 @@ pub struct Lane {
     wire: Option<Wire>,
     ledger: Arc<Ledger>,
     pacer: Option<Pacer>,
+    /// By [`Drive::set_rate`]: that holds until the end, whatever the scenario says.
+    rate_was_set: AtomicBool,
     /// Of all workers together: with a block for each, most keys of a young collection would be holes.
     keys: Mutex<KeySource>,
     stats: Stats,
@@ -117,6 +119,17 @@ impl Lane {
 
     fn fresh_keys(&self, count: u64) -> u64 {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).take(&self.ledger, count)
+    }
+
+    /// From the start of the measured phase on the rate changes as the scenario says, unless somebody set
+    /// another one before.
+    fn follow_schedule(&self, start: Moment) {
+        let (Some(pacer), Some(schedule)) = (&self.pacer, &self.workload.schedule) else { return };
+        if !self.rate_was_set.load(Ordering::Relaxed)
+            && let Err(error) = pacer.change(start, Curve::of(schedule))
+        {
+            tracing::error!("the schedule of workload {} does not begin: {error}", self.workload.name);
+        }
     }
 
     /// A closed loop has none: nothing ever comes.
@@ -185,6 +198,7 @@ impl Drive {
                 stores,
                 ledger: Arc::clone(input.ledger),
                 pacer: workload.rate_ops_s.map(|rate| Pacer::new(input.epoch, Curve::Constant(rate))),
+                rate_was_set: AtomicBool::new(false),
                 keys: Mutex::new(KeySource::new(workload.write_concern.is_majority())),
                 stats: Stats::new(input.epoch, input.cores.len()),
                 busy: (0..workload.workers).map(|_| Busy::default()).collect(),
@@ -264,6 +278,9 @@ impl Drive {
         for lane in &self.lanes {
             lane.stats.open(first);
         }
+        for lane in &self.lanes {
+            lane.follow_schedule(start);
+        }
         self.ends_at(end);
     }
 
@@ -275,7 +292,8 @@ impl Drive {
     }
 
     /// Changes the rate of a workload (its index in the scenario) from now on, in operations per second; 0
-    /// pauses it. Arrivals intended before now keep their times. Acts at once, however low the rate was.
+    /// pauses it. Arrivals intended before now keep their times. Acts at once, however low the rate was, and
+    /// replaces the schedule of the scenario for good.
     ///
     /// # Errors
     /// When it has no rate, when this is none, or when too many changes wait for stuck workers.
@@ -287,6 +305,7 @@ impl Drive {
             return Err(RateError::NotARate(rate_ops_s));
         }
         let pacer = self.lanes[workload].pacer.as_ref().ok_or(RateError::ClosedLoop)?;
+        self.lanes[workload].rate_was_set.store(true, Ordering::Relaxed);
         Ok(pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?)
     }
 

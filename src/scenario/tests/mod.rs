@@ -2,6 +2,7 @@
 
 mod distributions;
 mod overrides;
+mod rates;
 mod reads;
 mod refusals;
 mod secrets;

@@ -144,7 +144,11 @@ fn dataset(reader: &mut Reader<'_>, cluster: &Cluster, notes: &mut Vec<String>) 
         None => {
             let message = format!("{fields} fields of {length} bytes are more than the 16 MiB of a document");
             let given = ["fieldlength", "fieldcount"].into_iter().find(|name| reader.text(name).is_some());
-            reader.refuse(given.unwrap_or("fieldlength"), message, "write fewer fields (at most 10000), or shorter ones");
+            reader.refuse(
+                given.unwrap_or("fieldlength"),
+                message,
+                "write fewer fields (at most 10000), or shorter ones",
+            );
             String::new()
         }
     };
