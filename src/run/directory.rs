@@ -159,6 +159,7 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "schedule": w.schedule,
         "after_outage": w.after_outage,
         "op": crate::report::mix_in_words(&w.mix),
+        "operation_limit": w.operations,
         "batch": w.batch,
         "write_concern": w.write_concern.to_string(),
         "read_concern": "local",

@@ -18,6 +18,7 @@ use crate::event::{Event, Events, Live, Phase};
 use crate::ledger::Ledger;
 use crate::monitor;
 use crate::nemesis::{Ends, Nemesis};
+use crate::scenario::Warmup;
 use crate::signals::Stop;
 use crate::workload::{Drive, DriveInput, Monitor, Sample, Sampler, WorkerError};
 
@@ -100,6 +101,9 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
         epoch,
     };
     let drive = Drive::new(&input, ctx.clock);
+    if ctx.scenario.warmup == Warmup::Fixed(Duration::ZERO) {
+        drive.count_from(epoch);
+    }
     let mut tasks = match start_tasks(ctx, &parts, &drive, epoch).await {
         Ok(tasks) => tasks,
         Err(error) => return Ended::Broken(error.to_string()),

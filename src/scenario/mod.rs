@@ -198,6 +198,9 @@ pub struct Workload {
     pub after_outage: AfterOutage,
     /// What it does: at least one kind; weights are relative, all above zero.
     pub mix: Vec<(OpKind, f64)>,
+    /// Operations of the measured phase, at least 1: when every workload that has such a number has done
+    /// them, the phase ends; `None`: as many as come.
+    pub operations: Option<u64>,
     /// Documents per insert, at least 1 (1: `insertOne`).
     pub batch: u32,
     /// Write concern of every write.

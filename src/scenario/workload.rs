@@ -19,6 +19,7 @@ const WORKLOAD: Names<'_> = Names {
         "rate",
         "after_outage",
         "op",
+        "operations",
         "write_concern",
         "distribution",
         "read_preference",
@@ -52,6 +53,7 @@ pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
         schedule: None,
         after_outage: AfterOutage::Drop,
         mix: vec![(OpKind::Read, 1.0)],
+        operations: None,
         batch: 1,
         write_concern: WriteConcern::Majority,
         distribution: Distribution::Uniform,
@@ -63,6 +65,7 @@ pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
     workload.name = table.required("name", "give each workload its own name", plain_name).unwrap_or_default();
     rate(&table, folder, &mut workload);
     fill(&mut workload.workers, table.optional("workers", |value| count_in(value, 1..=u32::MAX)));
+    workload.operations = table.optional("operations", |value| count_in(value, 1..=u64::MAX));
     fill(&mut workload.write_concern, table.optional("write_concern", write_concern));
     fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution::read(&node)));
     fill(&mut workload.read_preference, table.optional("read_preference", read_preference));

@@ -1,5 +1,6 @@
 //! The load: what is sent, when, by whom, and what became of it. It does not know that faults exist.
 
+mod budget;
 mod choice;
 mod gate;
 mod load;
@@ -30,6 +31,7 @@ use crate::dataset::{Documents, Sequence};
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
 use crate::scenario::{Dataset, Engine, OpKind, Workload};
+use budget::Budget;
 use gate::Gate;
 use meter::Meter;
 use pacing::{Curve, Pacer};
@@ -99,6 +101,10 @@ pub struct Lane {
     /// Signed: an operation may end in the instant before it is counted.
     abandoned: AtomicI64,
     version: AtomicU32,
+    /// Operations of the measured phase; `None`: as many as come.
+    budget: Option<Budget>,
+    /// Start of second 0.
+    epoch: Moment,
     /// Where a sequential choice stands.
     sequence: Sequence,
     /// In nanoseconds on the run clock.
@@ -207,6 +213,8 @@ impl Drive {
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
                 version: AtomicU32::new(0),
+                budget: workload.operations.map(Budget::new),
+                epoch: input.epoch,
                 sequence: Sequence::default(),
                 end: AtomicU64::new(u64::MAX),
                 cumulative: cumulative(&workload.mix),
@@ -281,6 +289,7 @@ impl Drive {
         for lane in &self.lanes {
             lane.follow_schedule(start);
         }
+        self.count_from(start);
         self.ends_at(end);
     }
 
@@ -323,7 +332,8 @@ impl Drive {
     pub fn close(&self, end: Moment) {
         // A warm-up that was interrupted ends with its second; nothing more is sent in it.
         self.ends_at(end.min(self.clock.now()));
-        for lane in &self.lanes {
+        // Beyond its number of operations nothing was intended.
+        for lane in self.lanes.iter().filter(|lane| !lane.is_spent()) {
             for intended in lane.pacer.iter().flat_map(|pacer| pacer.take_overdue(end)) {
                 lane.book_missed(0, intended, end);
             }
