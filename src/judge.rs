@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::analysis::verdict::JudgeInput;
+use crate::analysis::verdict::{Goal, JudgeInput};
 use crate::analysis::{self, limits, own_load, saturation, scaling, searching, verdict};
 use crate::event::Phase;
 use crate::exit::Outcome;
 use crate::recorder::read::{self, ReadError, RunRecord, Totals, UnexpectedExit};
 use crate::recording::WorkloadRecording;
-use crate::report::data::{ErrorClass, FaultReport, Reason, Report, Run, SCHEMA, WorkloadReport};
+use crate::report::data::{
+    ErrorClass, FaultReport, OpReport, Percentiles, Reason, Report, Run, SCHEMA, WorkloadReport,
+};
 use crate::scenario::{self, Problems, Scenario};
 
 /// The directory cannot be judged.
@@ -72,12 +74,16 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
     }
     // Of a run that broke before anything was measured, why it broke is all there is to say.
     let began = record.phase.is_some_and(|p| p >= Phase::Measure);
+    let loading = record.manifest["goal"] == "load";
+    let goal = if loading { Goal::Load(record.load.as_ref()) } else { Goal::Run };
     let input = JudgeInput {
+        goal,
         faults: if began { &faults } else { &[] },
         workloads: if began { &workloads } else { &[] },
         limits: if began { &limits } else { &[] },
         ledger: record.ledger.as_ref(),
-        ledger_expected: measured && scenario.workloads.iter().any(has_writes),
+        ledger_expected: record.manifest["verify"] == true && record.load.is_some()
+            || measured && scenario.workloads.iter().any(has_writes),
         tester: &record.tester,
         workers_lost: &lost,
         saturated: if measured { saturated(record, scenario, &faults) } else { None },
@@ -145,7 +151,7 @@ fn interrupted(record: &RunRecord) -> Option<String> {
         record.phase.map_or("before the first phase".into(), |p| format!("at the phase \"{}\"", p.word()));
     let measured = record.recording.duration_s;
     Some(match record.phase {
-        Some(phase) if phase >= Phase::Heal => {
+        Some(phase) if phase >= Phase::Heal && measured > 0.0 => {
             format!("{signal} after {measured:.0} s of the measured phase")
         }
         _ => format!("{signal} {phase}"),
@@ -187,10 +193,7 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
     let ok = sum(&|s| s.ok);
     let latency = record.latency.get(&recorded.name).cloned().unwrap_or_default();
     let mix = scenario.workloads.iter().find(|w| w.name == recorded.name);
-    let duration_s = record.recording.duration_s;
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
-    let throughput_ops_s = if duration_s > 0.0 { ok as f64 / duration_s } else { 0.0 };
-    WorkloadReport {
+    let mut report = WorkloadReport {
         name: recorded.name.clone(),
         op: mix.map(|w| crate::report::mix_in_words(&w.mix)).unwrap_or_default(),
         rate_ops_s: recorded.rate_ops_s,
@@ -198,11 +201,50 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
         failed: sum(&|s| s.failed),
         unknown: sum(&|s| s.unknown),
         missed: sum(&|s| s.missed),
-        throughput_ops_s,
+        throughput_ops_s: per_second(ok, record),
         longest_gap_s: recorded.gaps.iter().map(|g| g.to_s - g.from_s).max_by(f64::total_cmp),
         response_us: latency.response,
         service_us: latency.service,
+        ops: Vec::new(),
         errors: error_classes(record, &recorded.name),
+    };
+    report.ops = match mix.map(|w| w.mix.as_slice()) {
+        Some([_, _, ..]) => kinds(&recorded.name, &latency.kinds, record),
+        _ => vec![only_kind(&report)],
+    };
+    report
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+fn per_second(operations: u64, record: &RunRecord) -> f64 {
+    let duration_s = record.recording.duration_s;
+    if duration_s > 0.0 { operations as f64 / duration_s } else { 0.0 }
+}
+
+/// The kinds of a mix, in the order of their names.
+fn kinds(workload: &str, latency: &BTreeMap<String, Percentiles>, record: &RunRecord) -> Vec<OpReport> {
+    let of_it = record.operations.iter().filter(|((name, _), _)| name == workload);
+    of_it
+        .map(|((_, op), counts)| OpReport {
+            op: op.clone(),
+            ok: counts.ok,
+            failed: counts.failed,
+            unknown: counts.unknown,
+            throughput_ops_s: per_second(counts.ok, record),
+            response_us: latency.get(op).cloned().unwrap_or_default(),
+        })
+        .collect()
+}
+
+/// A workload with one kind of operation, as that kind.
+fn only_kind(workload: &WorkloadReport) -> OpReport {
+    OpReport {
+        op: workload.op.clone(),
+        ok: workload.ok,
+        failed: workload.failed,
+        unknown: workload.unknown,
+        throughput_ops_s: workload.throughput_ops_s,
+        response_us: workload.response_us.clone(),
     }
 }
 

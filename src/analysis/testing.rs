@@ -192,6 +192,7 @@ pub fn workload_report(name: &str, ok: u64) -> WorkloadReport {
         longest_gap_s: None,
         response_us: Percentiles::default(),
         service_us: Percentiles::default(),
+        ops: vec![],
         errors: vec![],
     }
 }

@@ -11,7 +11,8 @@ use crate::cluster::binary;
 use crate::exit::Outcome;
 use crate::plan::Plan;
 use crate::report::text::Style;
-use crate::report::{self, json, scaling, text};
+use crate::report::{self, json, scaling, text, ycsb};
+use crate::run::Goal;
 use crate::scenario::{self, Cluster, Problems, Scenario, Source};
 use crate::signals::{Listener, Stop};
 use crate::{entropy, judge, run as conductor};
@@ -19,6 +20,16 @@ use crate::{entropy, judge, run as conductor};
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
+    #[command(flatten)]
+    conduct: ConductArguments,
+    /// Keep the nodes' data also after a pass
+    #[arg(long)]
+    keep_data: bool,
+}
+
+/// Arguments of everything that works on a cluster.
+#[derive(Debug, Args)]
+pub struct ConductArguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
     /// Run directory; else `runs/<scenario>/<UTC time>-<seed>`, with a link `latest`
@@ -30,9 +41,12 @@ pub struct RunArguments {
     /// No progress lines, only the summary
     #[arg(long, short)]
     quiet: bool,
-    /// Keep the nodes' data also after a pass
+    /// Folder of the nodes' data: of an earlier `load` or run, which is used and kept, or a new one
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Drop the collection of an earlier load first, and load anew
     #[arg(long)]
-    keep_data: bool,
+    drop: bool,
     /// When to colour
     #[arg(long, value_enum, default_value_t = Colour::Auto)]
     color: Colour,
@@ -76,14 +90,26 @@ pub enum Format {
     Text,
     /// `report.json`, in the run directory.
     Json,
+    /// The lines that YCSB prints, on standard output.
+    Ycsb,
 }
 
 /// `run`.
 pub async fn run(arguments: &RunArguments) -> Outcome {
+    conduct(&arguments.conduct, Goal::Run, arguments.keep_data).await
+}
+
+/// What `run` and `load` have in common: all of it but the goal.
+pub(super) async fn conduct(arguments: &ConductArguments, goal: Goal, keep_data: bool) -> Outcome {
     let (scenario, source) = match read(&arguments.scenario) {
         Ok(read) => read,
         Err(problems) => return complain(problems, Outcome::Usage),
     };
+    if let (Some(_), Cluster::Attached(_)) = (&arguments.data, &scenario.cluster) {
+        let text =
+            "--data is for servers that we start; a deployment that runs already keeps its data itself";
+        return complain(text, Outcome::Usage);
+    }
     let listener = match Listener::install() {
         Ok(listener) => listener,
         Err(error) => return complain(format!("listen to signals: {error}"), Outcome::Error),
@@ -98,12 +124,18 @@ pub async fn run(arguments: &RunArguments) -> Outcome {
         out: arguments.out.clone(),
         mongod: arguments.mongod.clone(),
         quiet: arguments.quiet,
-        keep_data: arguments.keep_data,
+        keep_data,
+        goal,
+        data: arguments.data.clone(),
+        drop: arguments.drop,
     };
     match conductor::run(request, stop).await {
         Ok(finished) => {
             let place = conductor::shown(&finished.dir);
             print!("{}", text::summary(&finished.report, &place, style(arguments.color)));
+            if arguments.scenario.ycsb.is_some() {
+                print!("\n{}", ycsb::summary(&finished.report));
+            }
             finished.report.verdict.outcome
         }
         Err(error) => complain(error, Outcome::Error),
@@ -163,6 +195,7 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
                 let place = arguments.run_dir.display().to_string();
                 print!("{}", text::summary(&report, &place, style(arguments.color)));
             }
+            Format::Ycsb => print!("{}", ycsb::summary(&report)),
             Format::Json => {
                 let dir = &arguments.run_dir;
                 if let Err(error) = json::write(dir, &report).and_then(|()| scaling::csv::write(dir, &report))
@@ -191,7 +224,27 @@ fn read(arguments: &ScenarioArguments) -> Result<(Scenario, Source), Box<dyn std
     if let Some(uri) = uri.filter(|uri| !uri.is_empty()) {
         overrides.push(format!("cluster={{ uri = {} }}", toml_text(&uri)));
     }
-    scenario::read(&arguments.scenario, &overrides).map_err(|problems: Problems| problems.into())
+    let read = match (&arguments.scenario, &arguments.ycsb) {
+        (_, Some(properties)) => read_ycsb(properties, &arguments.properties, &overrides),
+        (Some(path), None) => scenario::read(path, &overrides),
+        // The parser of the command line has asked for one of them.
+        (None, None) => return Err("name a scenario file".into()),
+    };
+    read.map_err(|problems: Problems| problems.into())
+}
+
+/// YCSB's properties as a scenario; what will be different is said.
+fn read_ycsb(
+    path: &Path,
+    properties: &[String],
+    overrides: &[String],
+) -> Result<(Scenario, Source), Problems> {
+    let scenario::ycsb::Translated { source, notes } = scenario::ycsb::translate(path, properties)?;
+    let read = scenario::read_text(source, overrides)?;
+    for note in notes {
+        eprintln!("mongosoak: ycsb: {note}");
+    }
+    Ok(read)
 }
 
 fn toml_text(text: &str) -> String {

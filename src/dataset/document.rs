@@ -115,21 +115,6 @@ impl Documents {
         self.most_bytes
     }
 
-    /// A number that stands for the content of all documents: the 64-bit FNV-1a hash of some of them.
-    /// Another shape, another seed or another way to draw gives another one (as far as 64 bits can tell),
-    /// so it says whether a collection was filled with these documents.
-    #[must_use]
-    pub fn fingerprint(&self) -> u64 {
-        let mut bytes = Vec::new();
-        for key in [0, 1, 2, 3, 4_294_967_309] {
-            self.encode(key, 0, &mut bytes);
-            self.encode(key, 1, &mut bytes);
-        }
-        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-    }
-
     /// Appends the document as BSON.
     pub fn encode(&self, key: u64, version: u32, out: &mut Vec<u8>) {
         self.whole.write(self.seed, key, version, out);

@@ -4,6 +4,7 @@
 mod availability;
 mod files;
 mod latency;
+mod operations;
 mod own;
 pub mod read;
 
@@ -17,15 +18,19 @@ use tokio::sync::mpsc;
 use crate::clock::{self, Moment};
 use crate::event::{Event, Phase, Stamped};
 use crate::file;
+use crate::recording::LoadSecond;
 use crate::report::data::ErrorClass;
 use crate::workload::Sample;
 use availability::Availability;
 use files::{Appender, Timeline};
 use latency::LatencyLog;
+use operations::OperationsLog;
 use own::OwnLog;
 
 /// Gaps between two successes from this length on are written down.
 const SHORTEST_GAP: Duration = Duration::from_millis(100);
+
+const LOAD_COLUMNS: &str = "t_s,documents,batches,failed_tries,bytes\n";
 
 /// One line of `events.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +66,8 @@ pub struct Recorder {
     availability: Appender,
     gaps: Appender,
     latency: LatencyLog,
+    load: Appender,
+    operations: OperationsLog,
     own: OwnLog,
     /// Start of second 0 of the drive.
     epoch: Option<Moment>,
@@ -109,6 +116,8 @@ impl Recorder {
             availability: Appender::create(&dir.join("availability.csv"), availability::HEADER)?,
             gaps: Appender::create(&dir.join("gaps.csv"), "workload,from_s,to_s\n")?,
             latency: LatencyLog::create(&dir.join("latency.hlog"))?,
+            load: Appender::create(&dir.join("load.csv"), LOAD_COLUMNS)?,
+            operations: OperationsLog::create(dir)?,
             own: OwnLog::create(dir)?,
             epoch: None,
             measured_from: None,
@@ -145,6 +154,10 @@ impl Recorder {
 
     fn event(&mut self, stamped: &Stamped) -> io::Result<()> {
         match stamped.event {
+            Event::LoadSecond(LoadSecond { t_s, documents, batches, failed_tries, bytes }) => {
+                self.load.write_line(&format!("{t_s},{documents},{batches},{failed_tries},{bytes}"))?;
+                return self.load.flush();
+            }
             Event::OwnSecond(ref own) => {
                 // Those of the warm-up decide nothing.
                 let t_s = self.measured_from.and_then(|from| own.t_s.checked_sub(from));
@@ -201,6 +214,7 @@ impl Recorder {
         let lane = &mut self.lanes[sample.workload];
         self.timeline.row(t_s, &lane.name, sample)?;
         self.latency.second(t_s, &lane.name, &sample.taken.cell)?;
+        self.operations.rows(t_s, &lane.name, &sample.taken.cell.kinds)?;
         lane.availability.add(&sample.taken.pieces, from * 10);
         lane.availability.write_settled(t_s, &lane.name, &mut self.availability)?;
         for (first, last) in sample.taken.cell.successes() {
@@ -239,6 +253,7 @@ impl Recorder {
         self.timeline.flush()?;
         self.availability.flush()?;
         self.gaps.flush()?;
+        self.operations.flush()?;
         self.own.flush()?;
         self.latency.flush()
     }

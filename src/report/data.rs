@@ -105,16 +105,38 @@ pub struct WorkloadReport {
     pub response_us: Percentiles,
     /// From the send, acknowledged operations only.
     pub service_us: Percentiles,
+    /// By kind of operation, at least one that was sent.
+    #[serde(default)]
+    pub ops: Vec<OpReport>,
     /// By class, most frequent first.
     pub errors: Vec<ErrorClass>,
+}
+
+/// One kind of operation of a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpReport {
+    /// `read`, `update` ...
+    pub op: String,
+    /// Acknowledged operations.
+    pub ok: u64,
+    /// Operations that were surely not applied.
+    pub failed: u64,
+    /// Operations that may have been applied.
+    pub unknown: u64,
+    /// ok / duration.
+    pub throughput_ops_s: f64,
+    /// From the intended start; operations that ran into their deadline count with the time they had waited.
+    pub response_us: Percentiles,
 }
 
 /// A latency distribution in microseconds; everything `None` when `count` is 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Percentiles {
+    pub min: Option<u64>,
     pub p50: Option<u64>,
     pub p90: Option<u64>,
+    pub p95: Option<u64>,
     pub p99: Option<u64>,
     pub p999: Option<u64>,
     pub max: Option<u64>,
@@ -140,20 +162,23 @@ pub struct ErrorClass {
 }
 
 /// The load before the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Documents loaded.
-    pub documents: u64,
-    /// How long it took.
-    pub seconds: f64,
-    /// documents / seconds.
-    pub docs_per_s: f64,
-    /// Whether an earlier load was continued.
-    pub resumed: bool,
-    /// `collStats.storageSize`, right after the load; what is not yet written to disk is missing in it.
-    pub storage_bytes: Option<u64>,
-    /// `collStats.size`.
-    pub data_bytes: Option<u64>,
+    /// What was done, and how large it became.
+    #[serde(flatten)]
+    pub done: crate::recording::Load,
+    /// inserted / seconds; `None`: nothing was inserted.
+    pub docs_per_s: Option<f64>,
+    /// Documents of the median second of `load.csv`, the first and the last one left out; `None`: too short.
+    pub median_docs_per_s: Option<u64>,
+    /// Documents of the slowest of these seconds.
+    pub slowest_docs_per_s: Option<u64>,
+    /// Which one that was.
+    pub slowest_at_s: Option<u64>,
+    /// Every key was looked up: whether all are there and right. `None`: not looked up.
+    pub verified: Option<bool>,
+    /// How long that took.
+    pub verify_seconds: Option<f64>,
 }
 
 /// One planned fault and what it did. The numbers are those of the workload that suffered most;

@@ -18,6 +18,7 @@ mod places;
 mod problem;
 pub mod quantity;
 mod rate;
+mod secret;
 mod shape;
 mod source;
 mod sweep;
@@ -44,8 +45,9 @@ pub use distribution::{DEFAULT_EXPONENT, Distribution};
 pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
 pub use problem::{Place, Problem, Problems};
 pub use rate::{AfterOutage, Profile, Schedule};
+pub use secret::Secret;
 pub use shape::Shape;
-pub use source::{Source, TEMPLATE_COPY, parse, read};
+pub use source::{Source, TEMPLATE_COPY, parse, read, read_text};
 pub use sweep::{Loads, Sweep};
 pub use template::Template;
 
@@ -138,41 +140,13 @@ pub struct Attached {
     pub uri: Secret,
 }
 
-/// Text that must never reach an output. `Debug` and `Display` show nothing of it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps it.
-    #[must_use]
-    pub fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// The text itself, for the one call that needs it.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
-
-impl std::fmt::Display for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
-
 /// The documents that are loaded before the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dataset {
     /// Kind of document.
     pub shape: Shape,
+    /// Seed of the content; `None`: that of the run.
+    pub seed: Option<u64>,
     /// Number of documents, keys 0 to this minus one.
     pub documents: u64,
     /// Database name.

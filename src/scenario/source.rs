@@ -111,7 +111,11 @@ pub fn read(path: &Path, overrides: &[String]) -> Result<(Scenario, Source), Pro
     read_text(Source { path: path.into(), text }, overrides)
 }
 
-pub(super) fn read_text(original: Source, overrides: &[String]) -> Result<(Scenario, Source), Problems> {
+/// The same for a text that was read, or made, already.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_text(original: Source, overrides: &[String]) -> Result<(Scenario, Source), Problems> {
     if overrides.is_empty() {
         return Ok((parse(&original)?, original));
     }

@@ -3,6 +3,7 @@
 mod budget;
 mod choice;
 mod gate;
+mod kinds;
 mod load;
 mod meter;
 mod pacing;
@@ -20,7 +21,10 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use load::{LoadError, Sizes, load, sizes};
+pub use kinds::{KindCell, Kinds};
+pub use load::{
+    Counters, LoadError, Loaded, Loading, STALL, Sizes, Unfinished, drop_ours, load, mend, seal, sizes,
+};
 pub use meter::{Tally, merge};
 pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
@@ -153,8 +157,8 @@ impl Lane {
     }
 
     fn book_missed(&self, core: usize, intended: Moment, now: Moment) {
-        let (sent, outcome, worker_was_free) = (None, None, false);
-        self.stats.record(core, &Finished { intended, sent, finished: now, worker_was_free, outcome });
+        let (sent, outcome, worker_was_free, kind) = (None, None, false, None);
+        self.stats.record(core, &Finished { intended, sent, finished: now, worker_was_free, outcome, kind });
     }
 }
 

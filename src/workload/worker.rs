@@ -237,6 +237,7 @@ impl Worker {
                 finished,
                 worker_was_free: free,
                 outcome: Some(&outcome),
+                kind: self.lane.kind_of(request),
             },
         );
     }

@@ -11,7 +11,12 @@ const VERSION: &str = "6.0.0";
 
 /// Whether a command is one of those that have a service time.
 pub fn is_data(command: &str) -> bool {
-    matches!(command, "insert" | "find" | "update" | "aggregate" | "count")
+    matches!(command, "insert" | "find" | "update" | "delete" | "aggregate" | "count")
+}
+
+/// Whether a command is about the note of a load, which no script counts or disturbs.
+pub fn is_note(request: &Request) -> bool {
+    namespace(request).ends_with(".mongosoak")
 }
 
 /// Whether a command is the greeting, under one of its names.
@@ -31,7 +36,8 @@ pub fn execute(collections: &mut Collections, request: &Request, special: Option
     }
     let namespace = namespace(request);
     let reply = match request.name.as_str() {
-        "insert" | "update" | "find" | "aggregate" | "count" | "collStats" | "create" | "createIndexes" => {
+        "insert" | "update" | "delete" | "find" | "aggregate" | "count" | "collStats" | "create"
+        | "createIndexes" => {
             let documents = collections.entry(namespace.clone()).or_default();
             on_documents(documents, &namespace, request, special)
         }
@@ -60,6 +66,7 @@ fn on_documents(
     match request.name.as_str() {
         "insert" => insert(documents, namespace, request, special),
         "update" => update(documents, request, special),
+        "delete" => delete(documents, request, special),
         "find" => find(documents, namespace, &request.body),
         "aggregate" => aggregate(documents, namespace, request),
         "count" => Ok(rawdoc! { "n": documents.len() as i64, "ok": 1.0 }),
@@ -149,7 +156,31 @@ fn update(
             modified += i32::from(new != documents[key]);
             documents.insert(key.clone(), new);
         }
+        if keys.is_empty() && update.get_bool("upsert").unwrap_or(false) {
+            // Only of a whole document: what operators would make of nothing, no test needs.
+            let new = part("u")?;
+            documents.insert(key(new).map_err(|problem| (2, problem))?, new.to_owned());
+            matched = 1;
+        }
         Ok((matched, modified))
+    })
+}
+
+fn delete(
+    documents: &mut Documents,
+    request: &Request,
+    special: Option<&Answer>,
+) -> Result<RawDocumentBuf, String> {
+    write(request, "deletes", special, |delete| {
+        let part = |name| delete.get_document(name).map_err(|e| (2, e.to_string()));
+        let keys = Filter::new(part("q")?).map_err(|problem| (2, problem))?.keys(documents);
+        let limit = if delete.get_i32("limit").unwrap_or(0) == 1 { 1 } else { usize::MAX };
+        let mut removed = 0;
+        for key in keys.iter().take(limit) {
+            documents.remove(key);
+            removed += 1;
+        }
+        Ok((removed, 0))
     })
 }
 

@@ -11,5 +11,6 @@ mod determinism;
 mod errors;
 mod exit_codes;
 mod freeze;
+mod load;
 mod secrets;
 mod silence;

@@ -192,17 +192,6 @@ fn the_ends_of_a_range_are_reached_and_a_text_differs_from_key_to_key() {
 }
 
 #[test]
-fn a_fingerprint_tells_shapes_and_seeds_apart() {
-    let prints: std::collections::BTreeSet<_> = shapes()
-        .into_iter()
-        .chain([every_kind()])
-        .flat_map(|shape| [1, 2].map(|seed| Documents::new(&shape, seed).fingerprint()))
-        .collect();
-    assert_eq!(prints.len(), 10);
-    assert_eq!(Documents::new(Shape::Row, 1).fingerprint(), Documents::new(Shape::Row, 1).fingerprint());
-}
-
-#[test]
 fn the_mean_length_is_that_of_many_documents() {
     let documents = Documents::new(every_kind(), 7);
     let total: usize = (0..2_000).map(|key| documents.document(key, 0).as_bytes().len()).sum();
