@@ -14,3 +14,4 @@ mod freeze;
 mod load;
 mod secrets;
 mod silence;
+mod ycsb;
