@@ -128,6 +128,7 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     let ended = tokio::select! {
         biased;
         ended = early_end(&ctx.stop, &ctx.broken, &mut tasks) => ended,
+        () = drive.spent() => Ended::Completed,
         done = stage.run() => done.map_or_else(|error| Ended::Broken(error.to_string()), |()| Ended::Completed),
     };
     let end = planned_end.min(ctx.clock.now());
