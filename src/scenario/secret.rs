@@ -1,4 +1,4 @@
-//! Passwords and what may hold one.
+//! Text that may hold a password.
 
 /// Text that must never reach an output. `Debug` and `Display` show nothing of it.
 #[derive(Clone, PartialEq, Eq)]

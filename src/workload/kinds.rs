@@ -85,7 +85,13 @@ impl Request {
         match self {
             Self::Insert { .. } => OpKind::Insert,
             Self::Read { .. } => OpKind::Read,
+            Self::Find { .. } => OpKind::Find,
+            Self::Scan { .. } => OpKind::Scan,
             Self::Update { .. } => OpKind::Update,
+            Self::Replace { .. } => OpKind::Replace,
+            Self::ReadModifyWrite { .. } => OpKind::ReadModifyWrite,
+            Self::Delete { .. } => OpKind::Delete,
+            Self::Count { .. } | Self::Pipeline { .. } => OpKind::Aggregate,
         }
     }
 }

@@ -12,6 +12,8 @@ mod errors;
 mod exit_codes;
 mod freeze;
 mod load;
+mod operations;
 mod secrets;
 mod silence;
+mod wire;
 mod ycsb;
