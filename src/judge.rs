@@ -10,7 +10,9 @@ use crate::event::Phase;
 use crate::exit::Outcome;
 use crate::recorder::read::{self, ReadError, RunRecord, Totals, UnexpectedExit};
 use crate::recording::{Pace, WorkloadRecording};
-use crate::report::data::{ErrorClass, FaultReport, Reason, Report, Run, SCHEMA, WorkloadReport};
+use crate::report::data::{
+    ErrorClass, FaultReport, OpReport, Percentiles, Reason, Report, Run, SCHEMA, WorkloadReport,
+};
 use crate::scenario::{self, Problems, Scenario};
 
 /// Said of every workload without a rate.
@@ -205,10 +207,7 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
     let ok = sum(&|s| s.ok);
     let latency = record.latency.get(&recorded.name).cloned().unwrap_or_default();
     let mix = scenario.workloads.iter().find(|w| w.name == recorded.name);
-    let duration_s = record.recording.duration_s;
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
-    let throughput_ops_s = if duration_s > 0.0 { ok as f64 / duration_s } else { 0.0 };
-    WorkloadReport {
+    let mut report = WorkloadReport {
         name: recorded.name.clone(),
         op: mix.map(|w| crate::report::mix_in_words(&w.mix)).unwrap_or_default(),
         rate_ops_s: recorded.rate_ops_s,
@@ -216,12 +215,51 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
         failed: sum(&|s| s.failed),
         unknown: sum(&|s| s.unknown),
         missed: sum(&|s| s.missed),
-        throughput_ops_s,
+        throughput_ops_s: per_second(ok, record),
         longest_gap_s: recorded.gaps.iter().map(|g| g.to_s - g.from_s).max_by(f64::total_cmp),
         note: recorded.rate_ops_s.is_none().then(|| CLOSED_LOOP.into()),
         response_us: latency.response,
         service_us: latency.service,
+        ops: Vec::new(),
         errors: error_classes(record, &recorded.name),
+    };
+    report.ops = match mix.map(|w| w.mix.as_slice()) {
+        Some([_, _, ..]) => kinds(&recorded.name, &latency.kinds, record),
+        _ => vec![only_kind(&report)],
+    };
+    report
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+fn per_second(operations: u64, record: &RunRecord) -> f64 {
+    let duration_s = record.recording.duration_s;
+    if duration_s > 0.0 { operations as f64 / duration_s } else { 0.0 }
+}
+
+/// The kinds of a mix, in the order of their names.
+fn kinds(workload: &str, latency: &BTreeMap<String, Percentiles>, record: &RunRecord) -> Vec<OpReport> {
+    let of_it = record.operations.iter().filter(|((name, _), _)| name == workload);
+    of_it
+        .map(|((_, op), counts)| OpReport {
+            op: op.clone(),
+            ok: counts.ok,
+            failed: counts.failed,
+            unknown: counts.unknown,
+            throughput_ops_s: per_second(counts.ok, record),
+            response_us: latency.get(op).cloned().unwrap_or_default(),
+        })
+        .collect()
+}
+
+/// A workload with one kind of operation, as that kind.
+fn only_kind(workload: &WorkloadReport) -> OpReport {
+    OpReport {
+        op: workload.op.clone(),
+        ok: workload.ok,
+        failed: workload.failed,
+        unknown: workload.unknown,
+        throughput_ops_s: workload.throughput_ops_s,
+        response_us: workload.response_us.clone(),
     }
 }
 

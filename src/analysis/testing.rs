@@ -193,6 +193,7 @@ pub fn workload_report(name: &str, ok: u64) -> WorkloadReport {
         note: None,
         response_us: Percentiles::default(),
         service_us: Percentiles::default(),
+        ops: vec![],
         errors: vec![],
     }
 }

@@ -63,7 +63,14 @@ enum Command {
 #[derive(Clone, Debug, Args)]
 struct ScenarioArguments {
     /// The scenario file
-    scenario: PathBuf,
+    #[arg(required_unless_present = "ycsb")]
+    scenario: Option<PathBuf>,
+    /// A YCSB property file (workloada ...) in the place of a scenario
+    #[arg(long, value_name = "FILE", conflicts_with = "scenario")]
+    ycsb: Option<PathBuf>,
+    /// A YCSB property that goes before the file's: `recordcount=1000000`
+    #[arg(short = 'p', value_name = "KEY=VALUE", requires = "ycsb")]
+    properties: Vec<String>,
     /// Override a key: `duration=10m`, `cluster.members=1`, `workload.readers.rate=200/s`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,

@@ -11,7 +11,7 @@ use crate::cluster::binary;
 use crate::exit::Outcome;
 use crate::plan::Plan;
 use crate::report::text::Style;
-use crate::report::{self, json, scaling, text};
+use crate::report::{self, json, scaling, text, ycsb};
 use crate::run::Goal;
 use crate::scenario::{self, Cluster, Problems, Scenario, Source};
 use crate::signals::{Listener, Stop};
@@ -101,6 +101,8 @@ pub enum Format {
     Text,
     /// `report.json`, in the run directory.
     Json,
+    /// The lines that YCSB prints, on standard output.
+    Ycsb,
 }
 
 /// `run`.
@@ -147,6 +149,9 @@ pub(super) async fn conduct(arguments: &ConductArguments, goal: Goal, keep_data:
         Ok(finished) => {
             let place = conductor::shown(&finished.dir);
             print!("{}", text::summary(&finished.report, &place, style(arguments.color)));
+            if arguments.scenario.ycsb.is_some() {
+                print!("\n{}", ycsb::summary(&finished.report));
+            }
             finished.report.verdict.outcome
         }
         Err(error) => complain(error, Outcome::Error),
@@ -206,6 +211,7 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
                 let place = arguments.run_dir.display().to_string();
                 print!("{}", text::summary(&report, &place, style(arguments.color)));
             }
+            Format::Ycsb => print!("{}", ycsb::summary(&report)),
             Format::Json => {
                 let dir = &arguments.run_dir;
                 if let Err(error) = json::write(dir, &report).and_then(|()| scaling::csv::write(dir, &report))
@@ -234,7 +240,27 @@ fn read(arguments: &ScenarioArguments) -> Result<(Scenario, Source), Box<dyn std
     if let Some(uri) = uri.filter(|uri| !uri.is_empty()) {
         overrides.push(format!("cluster={{ uri = {} }}", toml_text(&uri)));
     }
-    scenario::read(&arguments.scenario, &overrides).map_err(|problems: Problems| problems.into())
+    let read = match (&arguments.scenario, &arguments.ycsb) {
+        (_, Some(properties)) => read_ycsb(properties, &arguments.properties, &overrides),
+        (Some(path), None) => scenario::read(path, &overrides),
+        // The parser of the command line has asked for one of them.
+        (None, None) => return Err("name a scenario file".into()),
+    };
+    read.map_err(|problems: Problems| problems.into())
+}
+
+/// YCSB's properties as a scenario; what will be different is said.
+fn read_ycsb(
+    path: &Path,
+    properties: &[String],
+    overrides: &[String],
+) -> Result<(Scenario, Source), Problems> {
+    let scenario::ycsb::Translated { source, notes } = scenario::ycsb::translate(path, properties)?;
+    let read = scenario::read_text(source, overrides)?;
+    for note in notes {
+        eprintln!("mongosoak: ycsb: {note}");
+    }
+    Ok(read)
 }
 
 pub(super) fn toml_text(text: &str) -> String {

@@ -5,10 +5,13 @@
 
 pub mod distribution;
 pub mod document;
+mod fixed;
 mod permutation;
+mod place;
 mod random;
 mod sequence;
-mod template;
+mod tree;
+mod value;
 mod zipf;
 
 pub use distribution::{Chooser, ChooserError};

@@ -1,7 +1,8 @@
 //! `latency.hlog`: the standard HdrHistogram interval log (V2, compressed), one entry per second,
 //! workload and kind. Values are microseconds. Kinds: `response` (acknowledged operations from their
 //! intended start), `service` (the same from the send), `unanswered` (missed and timed-out operations with
-//! the time they had waited).
+//! the time they had waited); in a mix also `response.read` and so on (the operations of one kind that were
+//! sent, timed-out ones with the time they had waited).
 
 use std::io;
 use std::path::Path;
@@ -17,6 +18,9 @@ use crate::workload::Cell;
 const HEADER: &str = "#[mongosoak latency log; values in microseconds]\n\
                       #[Histogram log format version 1.3]\n\
                       \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
+
+/// What the tag of one kind of operation begins with, behind the workload.
+pub const OF_A_KIND: &str = "response.";
 
 /// The writer of the log.
 pub struct LatencyLog {
@@ -48,6 +52,10 @@ impl LatencyLog {
             if !histogram.is_empty() {
                 self.entry(t_s, &format!("{}/{kind}", tag(workload)), histogram, max_us)?;
             }
+        }
+        for (kind, cell) in cell.kinds.iter().filter(|(_, cell)| !cell.response.is_empty()) {
+            let tag = format!("{}/{OF_A_KIND}{}", tag(workload), kind.word());
+            self.entry(t_s, &tag, &cell.response, cell.max_us)?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 mod availability;
 mod files;
 mod latency;
+mod operations;
 mod own;
 pub mod read;
 
@@ -23,6 +24,7 @@ use crate::workload::Sample;
 use availability::Availability;
 use files::{Appender, Timeline};
 use latency::LatencyLog;
+use operations::OperationsLog;
 use own::OwnLog;
 
 /// Gaps between two successes from this length on are written down.
@@ -65,6 +67,7 @@ pub struct Recorder {
     gaps: Appender,
     latency: LatencyLog,
     load: Appender,
+    operations: OperationsLog,
     own: OwnLog,
     /// Start of second 0 of the drive.
     epoch: Option<Moment>,
@@ -114,6 +117,7 @@ impl Recorder {
             gaps: Appender::create(&dir.join("gaps.csv"), "workload,from_s,to_s\n")?,
             latency: LatencyLog::create(&dir.join("latency.hlog"))?,
             load: Appender::create(&dir.join("load.csv"), LOAD_COLUMNS)?,
+            operations: OperationsLog::create(dir)?,
             own: OwnLog::create(dir)?,
             epoch: None,
             measured_from: None,
@@ -210,6 +214,7 @@ impl Recorder {
         let lane = &mut self.lanes[sample.workload];
         self.timeline.row(t_s, &lane.name, sample)?;
         self.latency.second(t_s, &lane.name, &sample.taken.cell)?;
+        self.operations.rows(t_s, &lane.name, &sample.taken.cell.kinds)?;
         lane.availability.add(&sample.taken.pieces, from * 10);
         lane.availability.write_settled(t_s, sample.waited, &lane.name, &mut self.availability)?;
         for (first, last) in sample.taken.cell.successes() {
@@ -248,6 +253,7 @@ impl Recorder {
         self.timeline.flush()?;
         self.availability.flush()?;
         self.gaps.flush()?;
+        self.operations.flush()?;
         self.own.flush()?;
         self.latency.flush()
     }

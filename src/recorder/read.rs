@@ -28,6 +28,8 @@ pub struct RunRecord {
     pub latency: BTreeMap<String, Totals>,
     /// Latency in the counted part of each step of a sweep, in the order of the recording.
     pub steps: Vec<Totals>,
+    /// By workload and kind of operation; only of workloads that mix several.
+    pub operations: BTreeMap<(String, String), Counts>,
     /// Errors by class.
     pub errors: Vec<ErrorLine>,
     /// `manifest.json`.
@@ -52,6 +54,17 @@ pub struct RunRecord {
     pub changed_rates: BTreeSet<String>,
     /// Workers that were missing in some second, by workload.
     pub lost_workers: BTreeMap<String, u64>,
+}
+
+/// What became of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Acknowledged.
+    pub ok: u64,
+    /// Surely not applied.
+    pub failed: u64,
+    /// May have been applied.
+    pub unknown: u64,
 }
 
 /// A process that ended by itself.
@@ -97,6 +110,7 @@ pub fn directory(dir: &Path) -> Result<RunRecord, ReadError> {
         take(&mut record, line);
     }
     series::read(dir, &mut record)?;
+    record.operations = series::read_operations(dir)?;
     record.recording.own = series::read_own(dir)?;
     if record.phase == Some(Phase::Measure) {
         // Nobody could say when it ended: the tester was killed. What was measured until then counts.
@@ -254,8 +268,10 @@ fn percentiles(histogram: &hdrhistogram::Histogram<u64>, max_us: Option<u64>) ->
     }
     let at = |q: f64| Some(histogram.value_at_quantile(q));
     Percentiles {
+        min: Some(histogram.min()),
         p50: at(0.5),
         p90: at(0.9),
+        p95: at(0.95),
         p99: at(0.99),
         p999: at(0.999),
         max: Some(max_us.unwrap_or(0).max(histogram.max())),

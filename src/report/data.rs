@@ -109,16 +109,38 @@ pub struct WorkloadReport {
     pub response_us: Percentiles,
     /// From the send, acknowledged operations only.
     pub service_us: Percentiles,
+    /// By kind of operation, at least one that was sent.
+    #[serde(default)]
+    pub ops: Vec<OpReport>,
     /// By class, most frequent first.
     pub errors: Vec<ErrorClass>,
+}
+
+/// One kind of operation of a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpReport {
+    /// `read`, `update` ...
+    pub op: String,
+    /// Acknowledged operations.
+    pub ok: u64,
+    /// Operations that were surely not applied.
+    pub failed: u64,
+    /// Operations that may have been applied.
+    pub unknown: u64,
+    /// ok / duration.
+    pub throughput_ops_s: f64,
+    /// From the intended start; operations that ran into their deadline count with the time they had waited.
+    pub response_us: Percentiles,
 }
 
 /// A latency distribution in microseconds; everything `None` when `count` is 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Percentiles {
+    pub min: Option<u64>,
     pub p50: Option<u64>,
     pub p90: Option<u64>,
+    pub p95: Option<u64>,
     pub p99: Option<u64>,
     pub p999: Option<u64>,
     pub max: Option<u64>,

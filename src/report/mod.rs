@@ -6,6 +6,7 @@ pub mod plan;
 pub mod scaling;
 pub mod text;
 mod units;
+pub mod ycsb;
 
 pub use units::{bytes, count, duration_ms, duration_s, duration_us, per_second};
 

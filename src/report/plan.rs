@@ -28,14 +28,17 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
         },
     );
     let at_most = if scenario.find_max.is_some() { "at most " } else { "" };
-    line(&mut text, "measure", &format!("{at_most}{}", duration_s(plan.duration_s)));
+    let budget = scenario.workloads.iter().any(|w| w.operations.is_some());
+    let until = if budget { ", or until the operations of the workloads are done" } else { "" };
+    line(&mut text, "measure", &format!("{at_most}{}{until}", duration_s(plan.duration_s)));
     for w in &scenario.workloads {
         let rate = rate_in_words(w);
         let (name, workers, mix) = (&w.name, w.workers, mix_in_words(&w.mix));
         let writes = w.mix.iter().any(|(op, _)| op.kind().is_write());
         let s = if workers == 1 { "" } else { "s" };
         let concern = if writes { format!(", w: {}", w.write_concern) } else { String::new() };
-        line(&mut text, "workload", &format!("{name}: {mix}, {workers} worker{s}, {rate}{concern}"));
+        let end = w.operations.map(|n| format!(", {} operations", count(n))).unwrap_or_default();
+        line(&mut text, "workload", &format!("{name}: {mix}, {workers} worker{s}, {rate}{concern}{end}"));
     }
     steps(&mut text, scenario);
     for fault in &plan.faults {

@@ -1,6 +1,6 @@
 //! The summary on the terminal: what was done, what broke, for how long, and what it comes to.
 
-use super::data::{FaultReport, Ledger, LimitResult, Load, Report, WorkloadReport};
+use super::data::{FaultReport, Ledger, LimitResult, Load, OpReport, Report, WorkloadReport};
 use super::{bytes, count, duration_ms, duration_s, duration_us, scaling};
 use crate::exit::Outcome;
 use crate::recording::FaultOutcome;
@@ -140,6 +140,7 @@ fn workloads(text: &mut String, workloads: &[WorkloadReport]) {
             us(w.response_us.p99),
             us(w.response_us.max),
         ]);
+        rows.extend(w.ops.iter().filter(|_| w.ops.len() > 1).map(op_row));
     }
     table(text, &rows, 2);
     text.push_str("  latencies: response time from the intended start\n");
@@ -147,6 +148,23 @@ fn workloads(text: &mut String, workloads: &[WorkloadReport]) {
         text.push_str(&format!("  {name}: {note}\n"));
     }
     text.push('\n');
+}
+
+/// One kind of operation of a mix, below its workload. Missed arrivals are of no kind.
+fn op_row(op: &OpReport) -> Vec<String> {
+    let us = |value: Option<u64>| value.map_or("-".into(), duration_us);
+    vec![
+        String::new(),
+        op.op.clone(),
+        count(op.ok),
+        count(op.failed),
+        count(op.unknown),
+        "-".into(),
+        format!("{:.1}", op.throughput_ops_s),
+        us(op.response_us.p50),
+        us(op.response_us.p99),
+        us(op.response_us.max),
+    ]
 }
 
 fn errors(text: &mut String, workloads: &[WorkloadReport]) {

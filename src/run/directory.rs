@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use crate::cluster::Binary;
 use crate::file;
 use crate::plan::Plan;
-use crate::scenario::{Cluster, FindMax, Loads, Op, Profile, Scenario, Schedule, Source, Sweep, Topology};
+use crate::scenario::{
+    Cluster, FindMax, Loads, Op, Profile, Scenario, Schedule, Shape, Source, Sweep, TEMPLATE_COPY, Topology,
+};
 
 /// A member that is new and empty takes this much (journal files, mostly).
 const EMPTY_MEMBER_BYTES: u64 = 400 << 20;
@@ -149,6 +151,9 @@ pub fn check_space(dir: &Path, scenario: &Scenario, document_bytes: u64) -> io::
 /// # Errors
 /// When a file cannot be written.
 pub fn write_inputs(dir: &Path, source: &Source, scenario: &Scenario, plan: &Plan) -> io::Result<()> {
+    if let Shape::Template(template) = &scenario.dataset.shape {
+        std::fs::write(dir.join(TEMPLATE_COPY), &template.text)?;
+    }
     // Without user and password of a URI.
     std::fs::write(dir.join("scenario.toml"), source.public_text())?;
     for workload in &scenario.workloads {
@@ -225,6 +230,7 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "schedule": w.schedule,
         "after_outage": w.after_outage,
         "op": crate::report::mix_in_words(&w.mix),
+        "operation_limit": w.operations,
         "operations": operations,
         "batch": batch.unwrap_or(1),
         "write_concern": w.write_concern.to_string(),

@@ -19,7 +19,7 @@ use crate::event::{Event, Events, Live, Phase};
 use crate::ledger::Ledger;
 use crate::monitor;
 use crate::nemesis::{Ends, Nemesis};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Warmup};
 use crate::signals::Stop;
 use crate::workload::{Drive, DriveInput, Sample, Sampler, WorkerError};
 
@@ -100,6 +100,9 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
         epoch,
     };
     let drive = Drive::new(&input, ctx.clock);
+    if ctx.scenario.warmup == Warmup::Fixed(Duration::ZERO) {
+        drive.count_from(epoch);
+    }
     let mut tasks = match start_tasks(ctx, &parts, &drive, epoch).await {
         Ok(tasks) => tasks,
         Err(error) => return Ended::Broken(error.to_string()),
@@ -127,6 +130,7 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     let ended = tokio::select! {
         biased;
         ended = early_end(&ctx.stop, &ctx.broken, &mut tasks) => ended,
+        () = drive.spent() => Ended::Completed,
         done = stage.run() => done.map_or_else(|error| Ended::Broken(error.to_string()), |()| Ended::Completed),
     };
     let end = planned_end.min(ctx.clock.now());

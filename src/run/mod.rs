@@ -90,7 +90,7 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
     let now = clock.wall(clock.now());
     let dir = directory::make(request.out.as_deref(), name, request.plan.seed, now)?;
     let data_seed = request.scenario.dataset.seed.unwrap_or(request.plan.seed);
-    let documents = Documents::new(request.scenario.dataset.shape, data_seed);
+    let documents = Documents::new(&request.scenario.dataset.shape, data_seed);
     if binary.is_some() {
         directory::place_data(&dir, request.data.as_deref())?;
     }

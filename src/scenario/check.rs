@@ -14,7 +14,7 @@ use super::table::{Log, Refusal};
 use super::words::Names;
 use super::{
     AfterOutage, Cluster, Dataset, Engine, FaultRule, Op, OpKind, ReadConcern, ReadPreference, Scenario,
-    Shape, Target, Topology, When, Workload, WriteConcern,
+    Target, Topology, When, Workload, WriteConcern, content,
 };
 
 /// More faults than this in one run is a mistake in a unit.
@@ -70,21 +70,15 @@ impl Check<'_> {
     }
 
     fn indexes(&self, dataset: &Dataset) {
-        const ROW: &[&str] = &["long", "int", "date", "string", "double"];
-        #[rustfmt::skip]
-        const YCSB: &[&str] = &[
-            "field0", "field1", "field2", "field3", "field4", "field5", "field6", "field7", "field8", "field9",
-        ];
-        let fields = match dataset.shape {
-            Shape::Row => ROW,
-            Shape::Ycsb => YCSB,
-        };
+        let fields = dataset.shape.fields();
+        let paths = content::paths(&fields);
+        let paths: Vec<_> = paths.iter().map(String::as_str).collect();
         let mut seen = BTreeSet::new();
         for (index, field) in dataset.indexes.iter().enumerate() {
             let at = format!("dataset.indexes.{index}");
-            if !fields.contains(&field.as_str()) {
+            if !content::has_path(&fields, field) {
                 let unknown =
-                    Names { what: "field", now: fields, later: &[] }.unknown(field, " of the shape");
+                    Names { what: "field", now: &paths, later: &[] }.unknown(field, " of the shape");
                 self.refuse(&at, &["dataset.shape"], unknown.message, &unknown.hint);
             } else if !seen.insert(field) {
                 self.refuse(&at, &[], format!("{field:?} stands here twice"), "list each field once");

@@ -20,7 +20,7 @@ use super::values::{
 use super::words::Names;
 use super::{
     Attached, Cluster, Dataset, FindMax, Limits, Managed, Measures, Scenario, Secret, Shape, Source, Sweep,
-    Topology, Warmup, Workload, fault, find_max, sweep, uri, workload,
+    Topology, Warmup, Workload, fault, find_max, shape, sweep, uri, workload,
 };
 
 const ROOT: Names<'_> = Names {
@@ -111,7 +111,7 @@ pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenar
         cluster: root
             .node("cluster")
             .map_or_else(|| Cluster::Managed(Managed::default()), |node| cluster(&node)),
-        dataset: root.node("dataset").map_or_else(Dataset::default, |node| dataset(&node)),
+        dataset: root.node("dataset").map_or_else(Dataset::default, |node| dataset(&node, source)),
         workloads: workloads(&root, source, sweep.as_ref(), find_max.as_ref()),
         faults: root.nodes("fault").iter().map(fault::read).collect(),
         measures: root.node("measures").map_or_else(Measures::default, |node| measures(&node)),
@@ -291,27 +291,16 @@ impl Default for Dataset {
     }
 }
 
-fn dataset(node: &Node<'_>) -> Dataset {
+fn dataset(node: &Node<'_>, source: &Source) -> Dataset {
     let default = Dataset::default();
     let Some(table) = node.table(&DATASET) else { return default };
     Dataset {
-        shape: table.optional("shape", shape).unwrap_or(default.shape),
+        shape: table.node("shape").and_then(|node| shape::read(&node, source)).unwrap_or(default.shape),
         seed: table.optional("seed", count),
         documents: table.optional("documents", count).unwrap_or(default.documents),
         database: table.optional("database", database).unwrap_or(default.database),
         collection: table.optional("collection", collection).unwrap_or(default.collection),
         indexes: table.nodes("indexes").iter().map(|node| node.read(text).unwrap_or_default()).collect(),
-    }
-}
-
-fn shape(value: &DeValue<'_>) -> Result<Shape, Refusal> {
-    let names = Names { what: "shape", now: &["row", "ycsb"], later: &[] };
-    match text(value)? {
-        // A file of one's own, as the contract promises for later.
-        file if file.contains(['/', '.']) => {
-            Err(Refusal::new("a template file is not in this version yet").hint("valid: row, ycsb"))
-        }
-        _ => word(value, &[("row", Shape::Row), ("ycsb", Shape::Ycsb)], &names),
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod check;
 mod concern;
+pub mod content;
 mod distribution;
 mod fault;
 mod file;
@@ -14,14 +15,17 @@ mod find_max;
 mod op;
 mod overrides;
 mod path;
+mod placeholder;
 mod places;
 mod problem;
 pub mod quantity;
 mod rate;
 mod secret;
+mod shape;
 mod source;
 mod sweep;
 mod table;
+mod template;
 #[cfg(test)]
 mod tests;
 mod uri;
@@ -29,6 +33,7 @@ mod values;
 mod when;
 mod words;
 mod workload;
+pub mod ycsb;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,8 +50,10 @@ pub use op::{Aggregation, Op, OpKind};
 pub use problem::{Place, Problem, Problems};
 pub use rate::{AfterOutage, Profile, Schedule};
 pub use secret::Secret;
-pub use source::{Source, parse, read};
+pub use shape::Shape;
+pub use source::{Source, TEMPLATE_COPY, parse, read, read_text};
 pub use sweep::{Loads, Sweep};
+pub use template::Template;
 pub use when::When;
 
 /// A scenario in which every value is in range and every combination makes sense.
@@ -155,16 +162,6 @@ pub struct Dataset {
     pub indexes: Vec<String>,
 }
 
-/// Kind of document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Shape {
-    /// Five fields long, int, date, string, double; 400 bytes (the 2012 report).
-    Row,
-    /// `_id` and ten fields of 100 bytes.
-    Ycsb,
-}
-
 /// One stream of operations with its own workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
@@ -180,6 +177,9 @@ pub struct Workload {
     pub after_outage: AfterOutage,
     /// What it does: at least one kind, none twice; weights are relative, all above zero.
     pub mix: Vec<(Op, f64)>,
+    /// Operations of the measured phase, at least 1: when every workload that has such a number has done
+    /// them, the phase ends; `None`: as many as come.
+    pub operations: Option<u64>,
     /// Write concern of every write.
     pub write_concern: WriteConcern,
     /// Read concern of every read, always sent explicitly.

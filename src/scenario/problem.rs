@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub enum Place {
     /// In an override, as given; a value that may hold a password is hidden.
     Set(String),
+    /// In a YCSB property of the command line, by its name.
+    Parameter(String),
     /// Somewhere in the file: it cannot be read, or something is missing at its top level.
     File(PathBuf),
     /// At this character of the file, as it is on disk (before overrides). Both numbers start at 1.
@@ -25,6 +27,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Set(text) => write!(f, "--set {text}"),
+            Self::Parameter(name) => write!(f, "-p {name}"),
             Self::File(path) => write!(f, "{}", path.display()),
             Self::At { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
         }

@@ -12,7 +12,7 @@ use super::places::{Applied, Places, at_offset};
 use super::problem::{Place, Problem, Problems};
 use super::table::Log;
 use super::values::LARGER_IN_QUOTES;
-use super::{Profile, Scenario, check, file, overrides, uri};
+use super::{Profile, Scenario, check, file, overrides, shape, uri};
 
 /// Where a scenario came from, and its text, which may hold a password: `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,8 +31,8 @@ impl fmt::Debug for Source {
 
 impl Source {
     /// The text as it may be written to disk and shown: users, passwords and options of connection
-    /// strings are gone, also in comments, and profiles are named as their copies beside it. It still reads
-    /// as the same scenario, apart from these.
+    /// strings are gone, also in comments, and the template and profiles are named as their copies beside
+    /// it. It still reads as the same scenario, apart from these.
     #[must_use]
     pub fn public_text(&self) -> String {
         let mut text = self.text.clone();
@@ -46,12 +46,16 @@ impl Source {
     }
 }
 
+/// The name of a template's copy in a run directory.
+pub const TEMPLATE_COPY: &str = "dataset.toml";
+
 /// Where values stand that are others in the run directory, and these.
 fn public_values(text: &str) -> Vec<(Range<usize>, String)> {
     let Ok(tree) = DeTable::parse(text) else { return Vec::new() };
-    let workloads = tree.get_ref().get("workload").and_then(|list| list.get_ref().as_array());
+    let tree = tree.get_ref();
+    let workloads = tree.get("workload").and_then(|list| list.get_ref().as_array());
     let profiles = workloads.into_iter().flatten().filter_map(|workload| copied_profile(workload.get_ref()));
-    public_uri(tree.get_ref()).into_iter().chain(profiles).collect()
+    public_uri(tree).into_iter().chain(own_template(tree)).chain(profiles).collect()
 }
 
 /// Where the file of a profile is named, and the name of its copy.
@@ -64,9 +68,20 @@ fn copied_profile(workload: &DeValue<'_>) -> Option<(Range<usize>, String)> {
 
 /// Where the connection string stands, and what may stand there instead.
 fn public_uri(tree: &DeTable<'_>) -> Option<(Range<usize>, String)> {
-    let value = tree.get("cluster")?.get_ref().as_table()?.get("uri")?;
-    let DeValue::String(uri) = value.get_ref() else { return None };
-    Some((value.span(), format!("{:?}", uri::without_secrets(uri))))
+    let (span, uri) = text_at(tree, "cluster", "uri")?;
+    Some((span, format!("{:?}", uri::without_secrets(uri))))
+}
+
+/// Where the name of a template stands, and the name of its copy.
+fn own_template(tree: &DeTable<'_>) -> Option<(Range<usize>, String)> {
+    let (span, shape) = text_at(tree, "dataset", "shape")?;
+    shape::is_file(shape).then(|| (span, format!("{TEMPLATE_COPY:?}")))
+}
+
+/// A text in one of the tables, and its place.
+fn text_at<'a>(tree: &'a DeTable<'_>, table: &str, key: &str) -> Option<(Range<usize>, &'a str)> {
+    let value = tree.get(table)?.get_ref().as_table()?.get(key)?;
+    Some((value.span(), value.get_ref().as_str()?))
 }
 
 /// `# uri = "mongodb://user:secret@host"` without the user and the secret. Only in comments: the one
@@ -96,7 +111,11 @@ pub fn read(path: &Path, overrides: &[String]) -> Result<(Scenario, Source), Pro
     read_text(Source { path: path.into(), text }, overrides)
 }
 
-pub(super) fn read_text(original: Source, overrides: &[String]) -> Result<(Scenario, Source), Problems> {
+/// The same for a text that was read, or made, already.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_text(original: Source, overrides: &[String]) -> Result<(Scenario, Source), Problems> {
     if overrides.is_empty() {
         return Ok((parse(&original)?, original));
     }
@@ -131,6 +150,7 @@ fn build(
     let log = Log::default();
     let scenario = file::scenario(tree.get_ref(), source, &log);
     check::check(&scenario, &log);
+    problems.extend(log.take_elsewhere());
     problems.extend(log.into_entries().into_iter().map(|entry| places.problem(entry)));
     if problems.is_empty() { Ok(scenario) } else { Err(Problems::new(problems)) }
 }
@@ -140,7 +160,7 @@ fn tree(source: &Source) -> Result<Spanned<DeTable<'_>>, Problem> {
 }
 
 /// A text that is no TOML. Only the parser's words: its own display would show the line.
-fn syntax(source: &Source, message: &str, span: Option<std::ops::Range<usize>>) -> Problem {
+pub(super) fn syntax(source: &Source, message: &str, span: Option<Range<usize>>) -> Problem {
     let offset = span.map_or(0, |span| span.start);
     Problem {
         place: at_offset(source.path.clone(), &source.text, offset),

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use toml::de::{DeTable, DeValue};
 
 use super::path::KeyPath;
+use super::problem::Problem;
 use super::words::{Names, Unknown};
 
 /// Why a value is refused. The message fits after `"every" in [[fault]]: `.
@@ -51,6 +52,8 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     entries: RefCell<Vec<Entry>>,
+    /// In other files, with their places.
+    elsewhere: RefCell<Vec<Problem>>,
     bad: RefCell<Vec<KeyPath>>,
 }
 
@@ -80,8 +83,18 @@ impl Log {
         self.bad.borrow().iter().any(|bad| bad.is_within(path) || path.is_within(bad))
     }
 
+    /// Books a problem with the whole file.
+    pub(super) fn whole(&self, root: &KeyPath, refusal: Refusal) {
+        self.add(Entry { path: root.clone(), at: At::Value, message: refusal.message, hint: refusal.hint });
+    }
+
     pub(super) fn into_entries(self) -> Vec<Entry> {
         self.entries.into_inner()
+    }
+
+    /// Problems of other files that belong to this one.
+    pub(super) fn take_elsewhere(&self) -> Vec<Problem> {
+        self.elsewhere.take()
     }
 
     fn add(&self, entry: Entry) {
@@ -111,6 +124,12 @@ impl<'a> Node<'a> {
 
     pub(super) fn refuse(&self, refusal: Refusal) {
         self.log.value(&self.path, refusal);
+    }
+
+    /// Books problems of the file that this value names.
+    pub(super) fn elsewhere(&self, problems: Vec<Problem>) {
+        self.log.mark_bad(self.path.clone());
+        self.log.elsewhere.borrow_mut().extend(problems);
     }
 
     /// As a table with these keys.
@@ -162,6 +181,17 @@ impl<'a> Node<'a> {
         }
         table
     }
+}
+
+/// The values of a table whose keys the user chooses, in the order of the file.
+pub(super) fn ordered<'a>(path: &KeyPath, fields: &'a DeTable<'a>, log: &'a Log) -> Vec<(&'a str, Node<'a>)> {
+    let mut entries: Vec<_> = fields.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    let node = |key: &'a str, value| Node { path: path.child(key), value, log };
+    entries
+        .into_iter()
+        .map(|(key, value)| (key.get_ref().as_ref(), node(key.get_ref(), value.get_ref())))
+        .collect()
 }
 
 /// A table whose keys were checked.

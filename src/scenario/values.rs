@@ -75,6 +75,17 @@ pub(super) fn count(value: &DeValue<'_>) -> Read<u64> {
     }
 }
 
+/// A whole number that may be negative.
+pub(super) fn integer(value: &DeValue<'_>) -> Read<i64> {
+    if let DeValue::Integer(number) = value
+        && let Ok(read) = i64::from_str_radix(&number.as_str().replace('_', ""), number.radix())
+    {
+        return Ok(read);
+    }
+    let read = count(value)?;
+    i64::try_from(read).map_err(|_| Refusal::new(format!("{read} is above 9223372036854775807")))
+}
+
 /// A whole number in a range.
 pub(super) fn count_in<T>(value: &DeValue<'_>, range: RangeInclusive<T>) -> Read<T>
 where

@@ -21,6 +21,7 @@ const WORKLOAD: Names<'_> = Names {
         "rate",
         "after_outage",
         "op",
+        "operations",
         "write_concern",
         "read_concern",
         "distribution",
@@ -46,6 +47,7 @@ pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
         schedule: None,
         after_outage: AfterOutage::Drop,
         mix: vec![(Op::Read, 1.0)],
+        operations: None,
         write_concern: WriteConcern::Majority,
         read_concern: ReadConcern::Local,
         distribution: Distribution::Uniform,
@@ -57,6 +59,7 @@ pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
     workload.name = table.required("name", "give each workload its own name", plain_name).unwrap_or_default();
     rate(&table, folder, &mut workload);
     fill(&mut workload.workers, table.optional("workers", |value| count_in(value, 1..=u32::MAX)));
+    workload.operations = table.optional("operations", |value| count_in(value, 1..=u64::MAX));
     fill(&mut workload.write_concern, table.optional("write_concern", write_concern));
     fill(&mut workload.read_concern, table.optional("read_concern", read_concern));
     fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution::read(&node)));

@@ -94,7 +94,14 @@ mod tests {
             let outcome = Some(&Outcome::Ok);
             stats.record(
                 0,
-                &Finished { intended, sent: Some(intended), finished, worker_was_free: true, outcome },
+                &Finished {
+                    intended,
+                    sent: Some(intended),
+                    finished,
+                    worker_was_free: true,
+                    outcome,
+                    kind: None,
+                },
             );
         }
         (0..seconds).map(|_| stats.take().cell).collect()

@@ -1,7 +1,9 @@
 //! The load: what is sent, when, by whom, and what became of it. It does not know that faults exist.
 
+mod budget;
 mod choice;
 mod gate;
+mod kinds;
 mod load;
 mod meter;
 mod pacing;
@@ -19,6 +21,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use kinds::{KindCell, Kinds};
 pub use load::{
     Counters, LoadError, Loaded, Loading, STALL, Sizes, Unfinished, drop_ours, load, mend, seal, sizes,
 };
@@ -32,6 +35,7 @@ use crate::dataset::{Documents, Sequence};
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
 use crate::scenario::{Dataset, Engine, Workload};
+use budget::Budget;
 use choice::Mix;
 use gate::Gate;
 use meter::Meter;
@@ -102,6 +106,10 @@ pub struct Lane {
     /// Signed: an operation may end in the instant before it is counted.
     abandoned: AtomicI64,
     version: AtomicU32,
+    /// Operations of the measured phase; `None`: as many as come.
+    budget: Option<Budget>,
+    /// Start of second 0.
+    epoch: Moment,
     /// Where a sequential choice stands.
     sequence: Sequence,
     /// In nanoseconds on the run clock.
@@ -151,8 +159,8 @@ impl Lane {
     }
 
     fn book_missed(&self, core: usize, intended: Moment, now: Moment) {
-        let (sent, outcome, worker_was_free) = (None, None, false);
-        self.stats.record(core, &Finished { intended, sent, finished: now, worker_was_free, outcome });
+        let (sent, outcome, worker_was_free, kind) = (None, None, false, None);
+        self.stats.record(core, &Finished { intended, sent, finished: now, worker_was_free, outcome, kind });
     }
 }
 
@@ -213,6 +221,8 @@ impl Drive {
                 alive: AtomicU32::new(0),
                 abandoned: AtomicI64::new(0),
                 version: AtomicU32::new(0),
+                budget: workload.operations.map(Budget::new),
+                epoch: input.epoch,
                 sequence: Sequence::default(),
                 end: AtomicU64::new(u64::MAX),
                 mix: Mix::new(&workload.mix),
@@ -287,6 +297,7 @@ impl Drive {
         for lane in &self.lanes {
             lane.follow_schedule(start);
         }
+        self.count_from(start);
         self.ends_at(end);
     }
 
@@ -351,7 +362,8 @@ impl Drive {
     pub fn close(&self, end: Moment) {
         // A warm-up that was interrupted ends with its second; nothing more is sent in it.
         self.ends_at(end.min(self.clock.now()));
-        for lane in &self.lanes {
+        // Beyond its number of operations nothing was intended.
+        for lane in self.lanes.iter().filter(|lane| !lane.is_spent()) {
             let Some(pacer) = &lane.pacer else { continue };
             loop {
                 let overdue = pacer.take_overdue(end);

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use super::kinds::{self, Kinds};
 use crate::clock::Moment;
 use crate::outcome::{Cause, Outcome};
 use crate::recording::WITHIN_S;
+use crate::scenario::OpKind;
 
 /// Histograms hold 1 us to 1 h at 3 digits; larger values are booked as 1 h, the true maximum is kept
 /// beside.
@@ -43,7 +45,7 @@ pub fn histogram() -> Histogram<u64> {
 
 /// Books a value; one above the highest counts as the highest. (The histogram's own saturating call would cut
 /// at what it reaches now.)
-fn record_us(to: &mut Histogram<u64>, value_us: u64) {
+pub(super) fn record_us(to: &mut Histogram<u64>, value_us: u64) {
     // Growing is possible up to the highest value, so this cannot fail.
     let _recorded = to.record(value_us.min(HIGHEST_US));
 }
@@ -61,6 +63,8 @@ pub struct Finished<'a> {
     pub worker_was_free: bool,
     /// What became of it; `None`: missed.
     pub outcome: Option<&'a Outcome>,
+    /// Its kind, where the workload has several and it was sent.
+    pub kind: Option<OpKind>,
 }
 
 /// One second of one workload.
@@ -85,6 +89,8 @@ pub struct Cell {
     pub unanswered: Histogram<u64>,
     /// Largest value of `response` or `unanswered`, unclamped, in microseconds.
     pub max_us: u64,
+    /// By kind of operation, where there are several.
+    pub kinds: Kinds,
     /// Most that a send was late although a worker was free.
     pub late: Duration,
     /// Sends that were over 10 ms late although a worker was free.
@@ -105,6 +111,7 @@ impl Cell {
             service: histogram(),
             unanswered: histogram(),
             max_us: 0,
+            kinds: Kinds::new(),
             late: Duration::ZERO,
             late_starts: 0,
             successes: Box::new([None; SLOTS]),
@@ -125,6 +132,7 @@ impl Cell {
             let _added = to.add(from);
         }
         self.max_us = self.max_us.max(part.max_us);
+        kinds::add(&mut self.kinds, &part.kinds);
         self.late = self.late.max(part.late);
         self.late_starts += part.late_starts;
         for (slot, more) in self.successes.iter_mut().zip(part.successes.iter()) {
@@ -333,6 +341,9 @@ fn add_error(errors: &mut BTreeMap<ErrorKey, ErrorCell>, mut key: ErrorKey, more
 
 fn book_cell(cell: &mut Cell, op: &Finished<'_>, since: Duration) {
     let response_us = micros(op.finished.saturating_sub(op.intended));
+    if let (Some(kind), Some(outcome)) = (op.kind, op.outcome) {
+        kinds::book(&mut cell.kinds, kind, outcome, response_us);
+    }
     match op.outcome {
         Some(Outcome::Ok) => {
             cell.ok += 1;

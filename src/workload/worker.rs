@@ -102,6 +102,8 @@ impl Worker {
     /// When an operation does.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), WorkerError> {
         let _alive = Alive::new(Arc::clone(&self.lane));
+        // What is sent before second 0 would count in it.
+        self.clock.sleep_until(self.lane.epoch).await;
         loop {
             self.reap().await?;
             self.park(&stop).await;
@@ -110,11 +112,20 @@ impl Worker {
                 Start::Again => continue,
                 Start::Over => break,
             };
-            let Some(request) = self.choice.next(&self.lane) else {
-                self.nothing_to_read(intended).await;
-                continue;
+            let Some(ticket) = self.lane.take_operation(intended) else {
+                stop.cancelled().await;
+                break;
             };
-            self.perform(request, intended, worker_was_free).await;
+            match self.choice.next(&self.lane) {
+                Some(request) => {
+                    self.perform(request, intended, worker_was_free).await;
+                    self.lane.operation_ended(&ticket);
+                }
+                None => {
+                    self.lane.operation_not_sent(&ticket);
+                    self.nothing_to_read(intended).await;
+                }
+            }
         }
         self.finish().await
     }
@@ -240,6 +251,7 @@ impl Worker {
                 finished,
                 worker_was_free: free,
                 outcome: Some(&outcome),
+                kind: self.lane.kind_of(request),
             },
         );
     }

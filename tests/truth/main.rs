@@ -19,3 +19,4 @@ mod scaling;
 mod secrets;
 mod silence;
 mod wire;
+mod ycsb;

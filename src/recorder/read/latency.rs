@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
 use super::{ReadError, percentiles};
-use crate::recorder::latency::tag;
+use crate::recorder::latency::{OF_A_KIND, tag};
 use crate::recording::{Recording, Step, WorkloadRecording};
 use crate::report::data::Percentiles;
 use crate::workload::{histogram, merge as add};
@@ -23,6 +23,8 @@ pub struct Totals {
     pub response: Percentiles,
     /// From the send, acknowledged operations.
     pub service: Percentiles,
+    /// From the intended start, by kind of operation; only of workloads that mix several.
+    pub kinds: BTreeMap<String, Percentiles>,
 }
 
 struct Entry {
@@ -35,6 +37,7 @@ struct Entry {
 /// One workload while its entries pass by, in the order of their seconds.
 struct Passing {
     whole: Sum,
+    kinds: BTreeMap<String, Sum>,
     /// The last ten seconds that had operations.
     recent: VecDeque<(usize, Histogram<u64>)>,
 }
@@ -68,7 +71,8 @@ pub fn read(dir: &Path, recording: &mut Recording) -> Result<Read, ReadError> {
             continue; // The header, or a torn last line.
         };
         for (step, sum) in recording.steps.iter().zip(&mut steps) {
-            if tag(&step.workload) == workload && counts(step, entry.t_s) {
+            let whole = !entry.kind.starts_with(OF_A_KIND);
+            if whole && tag(&step.workload) == workload && counts(step, entry.t_s) {
                 sum.take(&entry);
             }
         }
@@ -118,16 +122,21 @@ impl Sum {
         Totals {
             response: percentiles(&self.response, Some(self.max_us)),
             service: percentiles(&self.service, None),
+            kinds: BTreeMap::new(),
         }
     }
 }
 
 impl Passing {
     fn new() -> Self {
-        Self { whole: Sum::new(), recent: VecDeque::new() }
+        Self { whole: Sum::new(), kinds: BTreeMap::new(), recent: VecDeque::new() }
     }
 
     fn take(&mut self, entry: Entry, into: &mut WorkloadRecording) {
+        if let Some(kind) = entry.kind.strip_prefix(OF_A_KIND) {
+            self.kinds.entry(kind.to_owned()).or_insert_with(Sum::new).take(&entry);
+            return;
+        }
         self.whole.take(&entry);
         if entry.kind == "service" {
             if let Some(second) = into.seconds.get_mut(entry.t_s) {
@@ -173,6 +182,7 @@ impl Passing {
 
     fn finish(mut self, into: &mut WorkloadRecording) -> Totals {
         self.settle(into, None);
-        self.whole.totals()
+        let of_kind = |(kind, sum): (String, Sum)| (kind, sum.totals().response);
+        Totals { kinds: self.kinds.into_iter().map(of_kind).collect(), ..self.whole.totals() }
     }
 }

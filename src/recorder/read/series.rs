@@ -6,7 +6,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{ReadError, RunRecord};
+use super::{Counts, ReadError, RunRecord};
+use crate::recorder::operations;
 use crate::recording::{Gap, LoadSecond, OwnSecond, Piece, Second, WorkloadRecording};
 
 #[derive(Deserialize)]
@@ -41,6 +42,27 @@ struct GapRow {
     workload: String,
     from_s: f64,
     to_s: f64,
+}
+
+#[derive(Deserialize)]
+struct OperationsRow {
+    workload: String,
+    op: String,
+    ok: u64,
+    failed: u64,
+    unknown: u64,
+}
+
+/// What became of the kinds of operations of a mix, by workload and kind.
+pub fn read_operations(dir: &Path) -> Result<BTreeMap<(String, String), Counts>, ReadError> {
+    let mut sums: BTreeMap<(String, String), Counts> = BTreeMap::new();
+    for row in rows::<OperationsRow>(&dir.join(operations::FILE))? {
+        let sum = sums.entry((row.workload, row.op)).or_default();
+        sum.ok += row.ok;
+        sum.failed += row.failed;
+        sum.unknown += row.unknown;
+    }
+    Ok(sums)
 }
 
 /// Fills the workloads of the recording, in the order in which they appear (that of the scenario).

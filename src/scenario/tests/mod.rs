@@ -9,6 +9,7 @@ mod refusals;
 mod secrets;
 mod steps;
 mod tables;
+mod templates;
 
 use std::path::PathBuf;
 

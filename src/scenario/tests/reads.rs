@@ -21,7 +21,7 @@ fn defaults() {
     assert_eq!(managed.oplog_bytes, 2 << 30);
     assert_eq!((managed.mongod, managed.parameters), (None, BTreeMap::new()));
     let data = scenario.dataset;
-    assert_eq!((data.shape, data.documents), (Shape::Row, 100_000));
+    assert_eq!((data.shape.clone(), data.documents), (Shape::Row, 100_000));
     assert_eq!((data.database.as_str(), data.collection.as_str()), ("soak", "docs"));
     let [workload] = scenario.workloads.as_slice() else { panic!("not one workload") };
     assert_eq!((workload.workers, workload.rate_ops_s), (1, None));

@@ -78,11 +78,6 @@ fn not_yet() {
         "valid: ",
     );
     refused(
-        &text("", "[dataset]\nshape = «\"my/shape.toml\""),
-        r#""shape" in [dataset]: a template file is not in this version yet"#,
-        "row, ycsb",
-    );
-    refused(
         &text("", "engine = «\"wires\""),
         r#""engine" in [[workload]]: unknown engine "wires""#,
         "did you mean \"wire\"? (valid: driver, wire)",

@@ -151,7 +151,7 @@ mod tests {
     use crate::scenario::Shape;
 
     fn note(seed: u64, shape: Shape, documents: u64) -> Note {
-        let dataset = Dataset { shape, documents, ..Dataset::default() };
+        let dataset = Dataset { shape: shape.clone(), documents, ..Dataset::default() };
         Note::new(&dataset, &Documents::new(shape, seed), seed, None)
     }
 

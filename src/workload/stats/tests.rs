@@ -5,7 +5,7 @@ const MS: Duration = Duration::from_millis(1);
 fn op(intended_ms: u32, took_ms: u32, outcome: Option<&Outcome>) -> Finished<'_> {
     let intended = intended_ms * MS;
     let sent = outcome.map(|_| intended);
-    Finished { intended, sent, finished: intended + took_ms * MS, worker_was_free: true, outcome }
+    Finished { intended, sent, finished: intended + took_ms * MS, worker_was_free: true, outcome, kind: None }
 }
 
 #[test]
@@ -130,4 +130,29 @@ fn shards_add_up_to_what_one_would_have_booked() {
         assert!(a.cell.successes().eq(b.cell.successes()));
         assert_eq!(a.pieces, b.pieces);
     }
+}
+
+#[test]
+fn kinds_of_a_mix_are_booked_apart_and_added_up_over_the_shards() {
+    use crate::scenario::OpKind::{Read, Update};
+    let stats = Stats::new(Duration::ZERO, 2);
+    let failed = Outcome::Failed(Cause::new("x", "x"));
+    let unknown = Outcome::Unknown(Cause::deadline(1.0));
+    for (shard, at, took, kind, outcome) in [
+        (0, 100, 5, Some(Read), &Outcome::Ok),
+        (1, 100, 7, Some(Read), &Outcome::Ok),
+        (0, 200, 9, Some(Read), &failed),
+        (1, 300, 50, Some(Update), &unknown),
+        (1, 400, 3, None, &Outcome::Ok),
+    ] {
+        stats.record(shard, &Finished { kind, ..op(at, took, Some(outcome)) });
+    }
+    let cell = stats.take().cell;
+    assert_eq!((cell.ok, cell.failed, cell.unknown), (3, 1, 1));
+    let (read, update) = (&cell.kinds[&Read], &cell.kinds[&Update]);
+    assert_eq!((read.ok, read.failed, read.unknown, read.max_us), (2, 1, 0, 7_000));
+    assert_eq!(read.response.len(), 2, "a failure that was an answer has no latency here");
+    assert_eq!((update.ok, update.unknown, update.response.len(), update.max_us), (0, 1, 1, 50_000));
+    assert_eq!(cell.kinds.len(), 2);
+    assert!(stats.take().cell.kinds.is_empty());
 }
