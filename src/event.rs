@@ -126,6 +126,15 @@ pub enum Event {
         /// Operations that outlived their deadline and are not resolved.
         abandoned_operations: u64,
     },
+    /// Connections of a workload that does not use the driver, after its last operation.
+    Connections {
+        /// Its name.
+        workload: String,
+        /// That were made.
+        opened: u64,
+        /// Of those: that broke, or were closed because an operation was given up.
+        lost: u64,
+    },
     /// The tester itself stood still.
     OwnPause {
         /// For how long.

@@ -146,7 +146,7 @@ fn saturated(record: &RunRecord, scenario: &Scenario, faults: &[FaultReport]) ->
 }
 
 fn has_writes(workload: &scenario::Workload) -> bool {
-    workload.mix.iter().any(|(kind, _)| kind.is_write())
+    workload.mix.iter().any(|(op, _)| op.kind().is_write())
 }
 
 fn saturating(n: u64) -> u32 {

@@ -163,7 +163,11 @@ fn words(event: &Event) -> Option<String> {
                 if trouble > 0 { format!(", {} missed or not ok", count(trouble)) } else { String::new() };
             format!("{}: p99 {p99}{trouble}", per_second(probe.rate_ops_s))
         }
-        Event::TesterUsage { .. } | Event::LoadSecond(_) | Event::OwnSecond(_) | Event::Finished => {
+        Event::TesterUsage { .. }
+        | Event::LoadSecond(_)
+        | Event::Connections { .. }
+        | Event::OwnSecond(_)
+        | Event::Finished => {
             return None;
         }
     })

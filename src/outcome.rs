@@ -15,7 +15,12 @@ pub use reply::{
 /// Not primary (any more): the command was refused before it did anything. All others (stepping down,
 /// shutting down, recovering) may come after something was applied.
 const NOT_WRITABLE_PRIMARY: [i32; 3] = [10107, 13435, 10058];
-const DUPLICATE_KEY: i32 = 11000;
+/// The server's code for a key that is there already.
+pub const DUPLICATE_KEY_CODE: i32 = 11000;
+/// Class of a document whose key is there already.
+pub const DUPLICATE_KEY: &str = "duplicate_key";
+/// Class of the documents behind the one at which an ordered batch ended.
+pub const NOT_ATTEMPTED: &str = "not_attempted";
 /// `SERVER_OVERLOADED` refusals carry this label; they never count as throughput.
 const OVERLOADED: &str = "SystemOverloadedError";
 /// Longest error text that is kept.
@@ -143,14 +148,14 @@ fn by_key(
     }
     if let (true, Some(at)) = (ordered, stopped_at) {
         for slot in outcomes.iter_mut().skip(at + 1) {
-            *slot = Outcome::Failed(Cause::new("not_attempted", "an earlier document of the batch failed"));
+            *slot = Outcome::Failed(Cause::new(NOT_ATTEMPTED, "an earlier document of the batch failed"));
         }
     }
     outcomes
 }
 
 const fn write_error_class(code: i32) -> &'static str {
-    if code == DUPLICATE_KEY { "duplicate_key" } else { "write_error" }
+    if code == DUPLICATE_KEY_CODE { DUPLICATE_KEY } else { "write_error" }
 }
 
 /// Class, code and text of a driver error.
@@ -191,7 +196,7 @@ const fn command_class(code: i32) -> &'static str {
         11602 | 13436 | 189 => "stepping_down",
         11601 => "interrupted",
         50 => "max_time",
-        DUPLICATE_KEY => "duplicate_key",
+        DUPLICATE_KEY_CODE => DUPLICATE_KEY,
         _ => "command",
     }
 }
@@ -236,7 +241,7 @@ mod tests {
     fn words(outcomes: &[Outcome]) -> String {
         let word = |o: &Outcome| match o {
             Outcome::Ok => 'o',
-            Outcome::Failed(cause) if cause.class == "not_attempted" => '-',
+            Outcome::Failed(cause) if cause.class == NOT_ATTEMPTED => '-',
             Outcome::Failed(_) => 'f',
             Outcome::Unknown(_) => '?',
         };

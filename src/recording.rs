@@ -259,15 +259,22 @@ pub struct LoadSecond {
 /// What became of the acknowledged writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Acknowledged documents, load included.
+    /// Documents that were acknowledged, loaded and deleted ones included.
     pub acknowledged: u64,
     /// Of these, looked up. checked + unchecked = acknowledged.
     pub checked: u64,
-    /// Acknowledged, present, right content.
+    /// Acknowledged, not deleted, present, right content.
     pub present: u64,
-    /// Acknowledged with majority, absent: a violation.
+    /// Their delete was acknowledged, and they are absent.
+    #[serde(default)]
+    pub deleted: u64,
+    /// Acknowledged, with a delete whose outcome is unknown: present or absent.
+    #[serde(default)]
+    pub delete_unknown: u64,
+    /// An insert acknowledged with majority is absent, or a delete acknowledged with majority is undone: a
+    /// violation.
     pub lost: u64,
-    /// Acknowledged with a weaker write concern, absent: permitted.
+    /// The same with a weaker write concern: permitted.
     pub lost_permitted: u64,
     /// Outcome unknown, present.
     pub unknown_present: u64,
@@ -285,6 +292,10 @@ pub struct Ledger {
     pub alien: u64,
     /// Reads and updates during the run that found nothing under an acknowledged key.
     pub stale_reads: u64,
+    /// Inserts that were acknowledged by reading them back: the driver had sent them twice, and was told
+    /// "duplicate key".
+    #[serde(default)]
+    pub read_back: u64,
     /// Some of the findings, bounded.
     pub samples: Vec<Finding>,
     /// Why the check is incomplete.

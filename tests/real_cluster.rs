@@ -208,9 +208,19 @@ async fn real_attached_run_leaves_the_deployment_as_it_is() {
     assert!(!dir.0.join("nodes").exists());
     assert!(dir.events_named("node_exited").is_empty());
     assert_eq!(processes::servers(place.path()), servers);
-    // Somebody's data is there now: a second run must not write to it.
+    // Its data is there now. A run with other documents must not write to it ...
+    let seed = report["run"]["seed"].to_string();
     std::fs::remove_dir_all(&dir.0).unwrap();
     let second = Tester::run_with(&place, ATTACHED, &["--uri", started.stdout.trim()]).end(PATIENCE).await;
     assert_eq!(second.code, Some(5), "{second:?}");
-    assert!(second.stdout.contains("not empty"), "{}", second.stdout);
+    let said = format!("seed {seed} is loaded");
+    assert!(second.stdout.contains(&said), "{}", second.stdout);
+    // ... and one with the same takes it as it is.
+    std::fs::remove_dir_all(&dir.0).unwrap();
+    let same = ["--uri", started.stdout.trim(), "--seed", &seed, "--duration", "2s"];
+    let third = Tester::run_with(&place, ATTACHED, &same).end(2 * PATIENCE).await;
+    assert_eq!(third.code, Some(0), "{third:?}");
+    let report = dir.json("report.json");
+    assert_eq!((&report["load"]["inserted"], &report["load"]["resumed"]), (&0.into(), &true.into()));
+    assert_eq!(report["ledger"]["alien"], 0, "{}", report["ledger"]);
 }

@@ -8,19 +8,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use bson::{RawDocumentBuf, doc};
+use faults::Deployment;
 use mongosoak::clock::Clock;
 use mongosoak::cluster::{Lifetime, ManagedCluster, Start, binary};
 use mongosoak::dataset::Documents;
 use mongosoak::entropy;
 use mongosoak::event::Events;
-use mongosoak::scenario::{Managed, Shape};
+use mongosoak::scenario::{Managed, Shape, Topology};
 use nix::sys::signal::Signal;
 use real::place::Place;
 use real::run_dir::RunDir;
 use real::tester::{Ended, output, program};
 use real::{PATIENCE, processes, wait_for};
 use serde_json::Value;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 const SEED: u64 = 5;
@@ -93,20 +93,52 @@ fn load_of(ended: &Ended, dir: &RunDir) -> Value {
     dir.json("report.json")["load"].clone()
 }
 
+/// One member that is not the program's own.
+async fn server(place: &Place, topology: Topology) -> ManagedCluster {
+    let settings = Managed { topology, members: 1, ..Managed::default() };
+    let found = binary::find(None).await.unwrap();
+    let dir = place.path().join("server");
+    let start = Start { settings: &settings, binary: &found, dir, lifetime: Lifetime::WithTester };
+    let (events, queue) = Events::channel(Clock::start());
+    // Nobody listens: what is sent is lost.
+    drop(queue);
+    ManagedCluster::start(&start, &events, &CancellationToken::new()).await.unwrap()
+}
+
+/// What a server took with `w: 1` and had not journalled is gone with its process. That it was another process
+/// is noticed, and every key is looked up.
+#[tokio::test]
+async fn real_load_notices_a_server_that_was_killed_and_mends_what_that_lost() {
+    let place = Place::new();
+    place.file("scenario.toml", &scenario("standalone"));
+    let cluster = server(&place, Topology::Standalone).await;
+    let uri = cluster.uri();
+    // Enough that it is not done before the kill.
+    let more = ["--uri", &uri, "--no-verify", "--set", "dataset.documents=120000"];
+    let (mut load, dir) = command("load", &place, "load", &more);
+    let mut child = load.spawn().unwrap();
+    let rows = || std::fs::read_to_string(dir.0.join("load.csv")).unwrap_or_default().lines().count();
+    wait_for("a second of the load", PATIENCE, || (rows() > 1).then_some(())).await;
+    cluster.signal("node1", Signal::SIGKILL as i32).await.unwrap();
+    cluster.wait_exit("node1", PATIENCE).await.unwrap();
+    Deployment::start(&cluster, "node1").await.unwrap();
+    cluster.wait_ready("node1", LONG).await.unwrap();
+    let status = tokio::time::timeout(LONG, child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(0), "{}", dir.json("report.json")["verdict"]);
+    let notes = dir.events_named("note").iter().map(|note| note["text"].to_string()).collect::<String>();
+    assert!(notes.contains("another process took writes"), "{notes}");
+    assert_eq!(dir.json("report.json")["load"]["verified"], true, "also with --no-verify");
+    assert_eq!(whole(&uri).await, 120_000);
+    cluster.stop_all(Duration::ZERO).await;
+}
+
 #[tokio::test]
 async fn real_load_into_a_deployment_survives_kills_of_the_tester() {
     let place = Place::new();
     place.file("scenario.toml", &scenario("standalone"));
-    let settings = Managed { members: 1, ..Managed::default() };
-    let found = binary::find(None).await.unwrap();
-    let dir = place.path().join("server");
-    let start = Start { settings: &settings, binary: &found, dir, lifetime: Lifetime::WithTester };
-    let (events, mut queue) = Events::channel(Clock::start());
-    let mut drain = JoinSet::new();
-    drain.spawn(async move { while queue.recv().await.is_some() {} });
-    let cluster = ManagedCluster::start(&start, &events, &CancellationToken::new()).await.unwrap();
+    let cluster = server(&place, Topology::ReplicaSet).await;
     let uri = cluster.uri();
-    for round in 0..6 {
+    for round in 0..5 {
         kill_somewhere(&place, &format!("killed{round}"), round, &["--uri", &uri]).await;
     }
     let (load, dir) = command("load", &place, "last", &["--uri", &uri]);
@@ -123,7 +155,7 @@ async fn real_load_of_our_own_servers_survives_kills_and_is_used_by_runs() {
     place.file("scenario.toml", &scenario("standalone"));
     let data = place.path().join("data");
     let at = ["--data", data.to_str().unwrap()];
-    for round in 0..3 {
+    for round in 0..2 {
         kill_somewhere(&place, &format!("killed{round}"), round, &at).await;
     }
     let (load, dir) = command("load", &place, "last", &at);

@@ -300,8 +300,9 @@ fn pass(input: &JudgeInput<'_>) -> String {
     let data = match input.ledger {
         None => "no data was to be checked".into(),
         Some(l) => {
+            let deleted = if l.deleted + l.delete_unknown > 0 { " or deleted" } else { "" };
             let lost = if l.lost_permitted > 0 { " or permitted to be lost" } else { "" };
-            format!("{} acknowledged writes were all found{lost}", l.checked)
+            format!("{} acknowledged writes were all found{deleted}{lost}", l.checked)
         }
     };
     let limits = match input.limits.len() {
@@ -322,6 +323,10 @@ fn notes(input: &JudgeInput<'_>, reasons: &mut Vec<Reason>) {
                 "writes are lost that were acknowledged below majority: permitted at this write concern",
             ),
             (ledger.refused_present, "writes are present although the server had refused them"),
+            (
+                ledger.read_back,
+                "inserts were acknowledged by reading them back: the driver had lost the answer to its first try",
+            ),
             (ledger.stale_reads, "reads during the run returned something older than was acknowledged"),
         ];
         for (count, words) in found.into_iter().filter(|(count, _)| *count > 0) {

@@ -1,18 +1,30 @@
-//! What was acknowledged, key by key, in bounded memory: two bits an inserted key.
+//! What was acknowledged, key by key, in bounded memory: two bits an inserted key, and two more a key in
+//! blocks in which something was deleted.
 //!
 //! Loaded keys (0 to `loaded` - 1) are acknowledged as a whole. Fresh keys are handed out in blocks,
 //! each block to one workload, so that a key's write concern is known without being stored.
 
+mod deletes;
+mod findings;
+mod keys;
 mod verify;
 
-use std::sync::RwLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{OnceLock, RwLock, RwLockReadGuard};
 
+pub use deletes::Delete;
+pub use keys::KeySource;
 pub use verify::{Deployment, verify};
+
+use deletes::Deletes;
 
 /// Keys per block. Small enough that an idle workload leaves few holes.
 pub const BLOCK_KEYS: u64 = 4096;
 const KEYS_PER_WORD: u64 = 32;
+/// The lower of the two bits of each key of a word.
+const LOW_BITS: u64 = 0x5555_5555_5555_5555;
+/// How far ahead an acknowledged key is looked for: 64 blocks, some 10 us.
+const SEARCH_KEYS: u64 = 64 * BLOCK_KEYS;
 /// 2^40 bits of state would be 10^12 keys; at 1 M inserts/s that is twelve days.
 const MAX_BLOCKS: usize = 1 << 28;
 
@@ -27,6 +39,12 @@ pub enum State {
     Refused,
     /// Acknowledged.
     Acknowledged,
+    /// Acknowledged, and a delete was sent; whether that was applied is not known (yet).
+    Deleting,
+    /// Acknowledged, and its delete was acknowledged below majority.
+    DeletedWeakly,
+    /// Acknowledged, and its delete was acknowledged by a majority.
+    Deleted,
 }
 
 impl State {
@@ -38,57 +56,39 @@ impl State {
             _ => Self::Acknowledged,
         }
     }
+
+    const fn of_delete(delete: Delete) -> Self {
+        match delete {
+            Delete::None => Self::Acknowledged,
+            Delete::Unknown => Self::Deleting,
+            Delete::Weak => Self::DeletedWeakly,
+            Delete::Majority => Self::Deleted,
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Block {
     majority: bool,
     words: Box<[AtomicU64]>,
+    deletes: Deletes,
 }
+
+type Blocks<'a> = RwLockReadGuard<'a, Vec<Block>>;
 
 /// The ledger of one run. Shared by all workers; every call is a few atomic operations.
 #[derive(Debug)]
 pub struct Ledger {
     loaded: u64,
+    /// By block of loaded keys; made at the first delete of one.
+    loaded_deletes: OnceLock<Box<[Deletes]>>,
     blocks: RwLock<Vec<Block>>,
     /// One more than the highest fresh key that was acknowledged; `loaded` when none was.
     high_water: AtomicU64,
     stale_reads: AtomicU64,
     corrupt_reads: AtomicU64,
-}
-
-/// The fresh keys of one workload: takes blocks from the ledger as it goes.
-#[derive(Debug)]
-pub struct KeySource {
-    majority: bool,
-    next: u64,
-    end: u64,
-}
-
-impl KeySource {
-    /// For a workload whose write concern is, or is not, a majority.
-    #[must_use]
-    pub const fn new(majority: bool) -> Self {
-        Self { majority, next: 0, end: 0 }
-    }
-
-    /// The first of `count` consecutive fresh keys, marked as sent. Keys left over at the end of a block
-    /// stay "never sent".
-    pub fn take(&mut self, ledger: &Ledger, count: u64) -> u64 {
-        if self.next + count > self.end {
-            let blocks = count.div_ceil(BLOCK_KEYS);
-            self.next = ledger.new_blocks(self.majority, blocks);
-            self.end = self.next + blocks * BLOCK_KEYS;
-        }
-        let first = self.next;
-        self.next += count;
-        for key in first..self.next {
-            ledger.mark(key, |word, shift| {
-                word.fetch_or(0b01 << shift, Ordering::Relaxed);
-            });
-        }
-        first
-    }
+    read_back: AtomicU64,
+    changed: AtomicBool,
 }
 
 impl Ledger {
@@ -97,10 +97,13 @@ impl Ledger {
     pub fn new(loaded: u64) -> Self {
         Self {
             loaded,
+            loaded_deletes: OnceLock::new(),
             blocks: RwLock::new(Vec::new()),
             high_water: AtomicU64::new(loaded),
             stale_reads: AtomicU64::new(0),
             corrupt_reads: AtomicU64::new(0),
+            read_back: AtomicU64::new(0),
+            changed: AtomicBool::new(false),
         }
     }
 
@@ -139,25 +142,86 @@ impl Ledger {
         });
     }
 
+    /// Takes an acknowledged key for a delete, before that is sent; false: it is not to be deleted, or
+    /// somebody else does. Whoever got it must settle it, unless nobody knows what became of it.
+    #[must_use]
+    pub fn claim_delete(&self, key: u64) -> bool {
+        let blocks = self.read_blocks();
+        match key.checked_sub(self.loaded) {
+            None => {
+                let count = self.loaded.div_ceil(BLOCK_KEYS);
+                let all =
+                    self.loaded_deletes.get_or_init(|| (0..count).map(|_| Deletes::default()).collect());
+                index_of(key).and_then(|i| all.get(i)).is_some_and(|deletes| deletes.claim(key % BLOCK_KEYS))
+            }
+            Some(at) => index_of(at).and_then(|i| blocks.get(i)).is_some_and(|block| {
+                block.state(at) == State::Acknowledged && block.deletes.claim(at % BLOCK_KEYS)
+            }),
+        }
+    }
+
+    /// Books what became of a delete that was claimed.
+    pub fn settle_delete(&self, key: u64, delete: Delete) {
+        let blocks = self.read_blocks();
+        if let Some((deletes, at)) = self.deletes_of(&blocks, key) {
+            deletes.settle(at, delete);
+        }
+    }
+
     /// What is known of a key.
     #[must_use]
     pub fn state(&self, key: u64) -> State {
-        if key < self.loaded {
-            return State::Acknowledged;
-        }
-        let at = key - self.loaded;
-        let blocks = self.read_blocks();
-        let Some(block) = usize::try_from(at / BLOCK_KEYS).ok().and_then(|i| blocks.get(i)) else {
-            return State::NeverSent;
+        let Some(at) = key.checked_sub(self.loaded) else {
+            let deletes = self.loaded_deletes.get().and_then(|all| all.get(index_of(key)?));
+            return State::of_delete(deletes.map_or(Delete::None, |deletes| deletes.get(key % BLOCK_KEYS)));
         };
-        let (word, shift) = place(at);
-        State::of_bits(block.words[word].load(Ordering::Relaxed) >> shift)
+        let blocks = self.read_blocks();
+        index_of(at).and_then(|i| blocks.get(i)).map_or(State::NeverSent, |block| block.state(at))
     }
 
-    /// The first acknowledged key from `key` on, if one comes within a block's length.
+    /// The first acknowledged key from `key` on of which no delete was sent, if one comes within
+    /// 262,144 keys.
     #[must_use]
     pub fn next_acknowledged(&self, key: u64) -> Option<u64> {
-        (key..key + BLOCK_KEYS).find(|key| self.state(*key) == State::Acknowledged)
+        let blocks = self.read_blocks();
+        let all = self.loaded + blocks.len() as u64 * BLOCK_KEYS;
+        let end = key.saturating_add(SEARCH_KEYS).min(all);
+        let mut at = key;
+        while at < end {
+            let loaded = at < self.loaded;
+            // Loaded and fresh keys have words of their own.
+            let within = (if loaded { at } else { at - self.loaded }) % KEYS_PER_WORD;
+            let rest = self.alive(&blocks, at) >> (2 * within);
+            let word_end = at - within + KEYS_PER_WORD;
+            let word_end = if loaded { word_end.min(self.loaded) } else { word_end };
+            let found = at + u64::from(rest.trailing_zeros() / 2);
+            if rest != 0 && found < word_end {
+                return (found < end).then_some(found);
+            }
+            at = word_end;
+        }
+        None
+    }
+
+    /// The acknowledged keys of the word of `key` of which no delete was sent: bit 0 of their two bits.
+    fn alive(&self, blocks: &Blocks<'_>, key: u64) -> u64 {
+        let deleted = self.deletes_of(blocks, key).map_or(0, |(deletes, at)| deletes.mask(at));
+        let Some(at) = key.checked_sub(self.loaded) else {
+            return LOW_BITS & !deleted;
+        };
+        let block = index_of(at).and_then(|i| blocks.get(i));
+        let bits = block.map_or(0, |block| block.words[place(at).0].load(Ordering::Relaxed));
+        bits & (bits >> 1) & LOW_BITS & !deleted
+    }
+
+    /// The deletes of a key's block, and the key's place in it.
+    fn deletes_of<'a>(&'a self, blocks: &'a Blocks<'_>, key: u64) -> Option<(&'a Deletes, u64)> {
+        let at = key.checked_sub(self.loaded);
+        let deletes = match at {
+            None => self.loaded_deletes.get()?.get(index_of(key)?)?,
+            Some(at) => &blocks.get(index_of(at)?)?.deletes,
+        };
+        Some((deletes, at.unwrap_or(key) % BLOCK_KEYS))
     }
 
     /// Whether the loss of this key would be a violation. The load ends with a majority barrier.
@@ -167,11 +231,11 @@ impl Ledger {
             return true;
         }
         let blocks = self.read_blocks();
-        let index = usize::try_from((key - self.loaded) / BLOCK_KEYS);
-        index.ok().and_then(|i| blocks.get(i)).is_some_and(|block| block.majority)
+        let index = index_of(key - self.loaded);
+        index.and_then(|i| blocks.get(i)).is_some_and(|block| block.majority)
     }
 
-    /// Acknowledged documents, loaded ones included.
+    /// Documents that were acknowledged, loaded and deleted ones included.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         let blocks = self.read_blocks();
@@ -179,7 +243,7 @@ impl Ledger {
         let inserted: u64 = words
             .map(|word| {
                 let bits = word.load(Ordering::Relaxed);
-                u64::from((bits & (bits >> 1) & 0x5555_5555_5555_5555).count_ones())
+                u64::from((bits & (bits >> 1) & LOW_BITS).count_ones())
             })
             .sum();
         self.loaded + inserted
@@ -193,6 +257,32 @@ impl Ledger {
     /// A read returned something that was never written under its key.
     pub fn note_corrupt_read(&self) {
         self.corrupt_reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many inserts were answered with "duplicate key", and their own document was found: the driver had
+    /// sent them twice.
+    pub fn note_read_back(&self, documents: u64) {
+        self.read_back.fetch_add(documents, Ordering::Relaxed);
+    }
+
+    /// From now on documents may have other versions than the one that was inserted.
+    pub fn note_change(&self) {
+        // Mostly it is known already, and reading does not take the cache line from others.
+        if !self.changed.load(Ordering::Acquire) {
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether this run may have changed a document.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
+    }
+
+    /// Inserts that were acknowledged by reading them back.
+    #[must_use]
+    pub fn read_back(&self) -> u64 {
+        self.read_back.load(Ordering::Relaxed)
     }
 
     /// Reads that found nothing under an acknowledged key.
@@ -209,8 +299,13 @@ impl Ledger {
 
     /// First key of `count` new blocks in a row.
     fn new_blocks(&self, majority: bool, count: u64) -> u64 {
-        let words = || (0..BLOCK_KEYS / KEYS_PER_WORD).map(|_| AtomicU64::new(0)).collect();
-        let fresh: Vec<_> = (0..count).map(|_| Block { majority, words: words() }).collect();
+        let fresh: Vec<_> = (0..count)
+            .map(|_| Block {
+                majority,
+                words: words(BLOCK_KEYS / KEYS_PER_WORD),
+                deletes: Deletes::default(),
+            })
+            .collect();
         let mut blocks = self.blocks.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         assert!(blocks.len() < MAX_BLOCKS, "the ledger is full: 2^40 keys");
         let first = self.loaded + blocks.len() as u64 * BLOCK_KEYS;
@@ -218,20 +313,45 @@ impl Ledger {
         first
     }
 
+    fn mark_sent(&self, key: u64) {
+        self.mark(key, |word, shift| {
+            word.fetch_or(0b01 << shift, Ordering::Relaxed);
+        });
+    }
+
     fn mark(&self, key: u64, change: impl FnOnce(&AtomicU64, u64)) {
         let Some(at) = key.checked_sub(self.loaded) else {
             return;
         };
         let blocks = self.read_blocks();
-        if let Some(block) = usize::try_from(at / BLOCK_KEYS).ok().and_then(|i| blocks.get(i)) {
+        if let Some(block) = index_of(at).and_then(|i| blocks.get(i)) {
             let (word, shift) = place(at);
             change(&block.words[word], shift);
         }
     }
 
-    fn read_blocks(&self) -> std::sync::RwLockReadGuard<'_, Vec<Block>> {
+    fn read_blocks(&self) -> Blocks<'_> {
         self.blocks.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+impl Block {
+    fn state(&self, at: u64) -> State {
+        let (word, shift) = place(at);
+        match State::of_bits(self.words[word].load(Ordering::Relaxed) >> shift) {
+            State::Acknowledged => State::of_delete(self.deletes.get(at % BLOCK_KEYS)),
+            other => other,
+        }
+    }
+}
+
+fn words(count: u64) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// Number of the block of the key at this place.
+fn index_of(at: u64) -> Option<usize> {
+    usize::try_from(at / BLOCK_KEYS).ok()
 }
 
 /// Word within its block, and the shift within the word.
@@ -241,61 +361,4 @@ const fn place(at: u64) -> (usize, u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_goes_from_never_sent_to_one_of_three_ends() {
-        let ledger = Ledger::new(10);
-        let mut keys = KeySource::new(true);
-        let first = keys.take(&ledger, 3);
-        assert_eq!(first, 10);
-        ledger.acknowledge(first);
-        ledger.refuse(first + 1);
-        let states: Vec<_> = (first..first + 4).map(|k| ledger.state(k)).collect();
-        assert_eq!(states, [State::Acknowledged, State::Refused, State::Unknown, State::NeverSent]);
-        assert_eq!(ledger.state(9), State::Acknowledged);
-        assert_eq!((ledger.next_acknowledged(9), ledger.next_acknowledged(11)), (Some(9), None));
-        assert_eq!(ledger.acknowledged(), 11);
-        ledger.refuse(first);
-        assert_eq!(ledger.state(first), State::Acknowledged, "an acknowledgement is never taken back");
-    }
-
-    #[test]
-    fn workloads_of_different_write_concern_never_share_a_block() {
-        let ledger = Ledger::new(0);
-        let (mut strong, mut weak) = (KeySource::new(true), KeySource::new(false));
-        let a: Vec<_> = (0..5_000).map(|_| strong.take(&ledger, 1)).collect();
-        let b: Vec<_> = (0..5_000).map(|_| weak.take(&ledger, 1)).collect();
-        assert!(a.iter().all(|k| ledger.is_majority(*k)));
-        assert!(b.iter().all(|k| !ledger.is_majority(*k)));
-        let mut all = [a, b].concat();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), 10_000, "no key is handed out twice");
-    }
-
-    #[test]
-    fn keys_beyond_thirty_two_bits_are_kept_apart() {
-        let ledger = Ledger::new(4_294_967_290);
-        let mut keys = KeySource::new(true);
-        let taken: Vec<_> = (0..20).map(|_| keys.take(&ledger, 1)).collect();
-        assert_eq!(taken.first(), Some(&4_294_967_290));
-        assert_eq!(taken.last(), Some(&4_294_967_309));
-        ledger.acknowledge(4_294_967_309);
-        assert_eq!(ledger.state(4_294_967_309), State::Acknowledged);
-        assert_eq!(ledger.acknowledged(), 4_294_967_291);
-    }
-
-    #[test]
-    fn a_batch_never_crosses_a_block() {
-        let ledger = Ledger::new(0);
-        let mut keys = KeySource::new(true);
-        keys.take(&ledger, 4_000);
-        assert_eq!(keys.take(&ledger, 200), BLOCK_KEYS);
-        assert_eq!(ledger.end(), 2 * BLOCK_KEYS);
-        let large = keys.take(&ledger, 3 * BLOCK_KEYS - 1);
-        assert_eq!(large, 2 * BLOCK_KEYS, "a batch that is larger than a block gets blocks in a row");
-        assert_eq!(ledger.state(large + 3 * BLOCK_KEYS - 2), State::Unknown);
-    }
-}
+mod tests;

@@ -14,10 +14,11 @@ use mongodb::{Client, Collection};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Ledger, State};
+use super::Ledger;
+use super::findings::{self, add, sample};
 use crate::clock::Clock;
 use crate::dataset::{Documents, id};
-use crate::recording::{Finding, Ledger as Books};
+use crate::recording::Ledger as Books;
 
 /// Keys per range: large enough that the round trip costs nothing, small enough to repeat (8 MB).
 const RANGE_KEYS: u64 = 20_000;
@@ -28,8 +29,6 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(120);
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// A read under way may still end when the user asks to stop; a server that hangs must not hold the end up.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
-/// Findings kept for the report; all are counted.
-const MAX_SAMPLES: usize = 100;
 /// Documents outside the key space that are looked at.
 const MAX_STRANGERS: i64 = 10_000;
 
@@ -69,6 +68,8 @@ pub async fn verify(
         add(&mut books, &part);
         books.incomplete_because = books.incomplete_because.or(part.incomplete_because);
     }
+    // Readers end in any order.
+    books.samples.sort_by_key(|sample| sample.key.parse::<u64>().ok());
     if books.incomplete_because.is_none() {
         match scan.strangers_with_retries(stop).await {
             Ok(part) => add(&mut books, &part),
@@ -78,10 +79,9 @@ pub async fn verify(
             }
         }
     }
-    // Readers end in any order.
-    books.samples.sort_by_cached_key(|s| (s.kind.clone(), s.key.parse::<u64>().ok(), s.key.clone()));
     books.unchecked = books.acknowledged.saturating_sub(books.checked);
     books.stale_reads = ledger.stale_reads();
+    books.read_back = ledger.read_back();
     if ledger.corrupt_reads() > books.corrupt {
         // Seen by a reader, but healed or overwritten since: no less a violation.
         books.corrupt = ledger.corrupt_reads();
@@ -89,22 +89,6 @@ pub async fn verify(
         sample(&mut books, "corrupt", "various".into(), &detail);
     }
     books
-}
-
-/// Adds the counts of one range.
-fn add(sum: &mut Books, part: &Books) {
-    sum.checked += part.checked;
-    sum.present += part.present;
-    sum.lost += part.lost;
-    sum.lost_permitted += part.lost_permitted;
-    sum.unknown_present += part.unknown_present;
-    sum.unknown_absent += part.unknown_absent;
-    sum.refused_present += part.refused_present;
-    sum.duplicates += part.duplicates;
-    sum.corrupt += part.corrupt;
-    sum.alien += part.alien;
-    let room = MAX_SAMPLES.saturating_sub(sum.samples.len());
-    sum.samples.extend(part.samples.iter().take(room).cloned());
 }
 
 #[derive(Clone)]
@@ -157,7 +141,7 @@ impl Scan {
         if part.lost + part.lost_permitted == 0 {
             return Ok(part);
         }
-        // A missing key is a grave finding: look again behind a fresh majority barrier.
+        // A lost write is a grave finding: look again behind a fresh majority barrier.
         self.retry(stop, || self.range(from, to)).await
     }
 
@@ -216,73 +200,22 @@ impl Scan {
             let raw = cursor.current();
             match self.at.documents.check(raw) {
                 Ok((key, _)) => {
-                    self.absent(&mut part, next, key);
-                    self.present(&mut part, key);
+                    findings::absent(&self.ledger, &mut part, next, key);
+                    findings::present(&self.ledger, &mut part, key);
                     next = next.max(key + 1);
                 }
                 Err(error) => {
                     let key = raw.get_i64("_id").ok().and_then(|k| u64::try_from(k).ok());
                     if let Some(key) = key {
-                        self.absent(&mut part, next, key);
+                        findings::absent(&self.ledger, &mut part, next, key);
                         next = next.max(key + 1);
                     }
-                    self.wrong(&mut part, raw, key, &error.to_string());
+                    findings::wrong(&self.ledger, &mut part, raw, &error.to_string());
                 }
             }
         }
-        self.absent(&mut part, next, to);
+        findings::absent(&self.ledger, &mut part, next, to);
         Ok(part)
-    }
-
-    /// Books the keys of `from..to`, none of which is there.
-    fn absent(&self, part: &mut Books, from: u64, to: u64) {
-        for key in from..to {
-            match self.ledger.state(key) {
-                State::Acknowledged if self.ledger.is_majority(key) => {
-                    part.checked += 1;
-                    part.lost += 1;
-                    sample(part, "lost", key.to_string(), "acknowledged with majority, absent");
-                }
-                State::Acknowledged => {
-                    part.checked += 1;
-                    part.lost_permitted += 1;
-                    sample(part, "lost_permitted", key.to_string(), "acknowledged below majority, absent");
-                }
-                State::Unknown => part.unknown_absent += 1,
-                State::NeverSent | State::Refused => {}
-            }
-        }
-    }
-
-    fn present(&self, part: &mut Books, key: u64) {
-        match self.ledger.state(key) {
-            State::Acknowledged => {
-                part.checked += 1;
-                part.present += 1;
-            }
-            State::Unknown => part.unknown_present += 1,
-            State::Refused => part.refused_present += 1,
-            State::NeverSent => {
-                part.alien += 1;
-                sample(part, "alien", key.to_string(), "present under a key that was never sent");
-            }
-        }
-    }
-
-    fn wrong(&self, part: &mut Books, raw: &bson::RawDocument, key: Option<u64>, detail: &str) {
-        match key.map(|k| (k, self.ledger.state(k))) {
-            Some((key, state)) if state != State::NeverSent => {
-                if state == State::Acknowledged {
-                    part.checked += 1;
-                }
-                part.corrupt += 1;
-                sample(part, "corrupt", key.to_string(), detail);
-            }
-            _ => {
-                part.alien += 1;
-                sample(part, "alien", shown_id(raw), "not a document of this run");
-            }
-        }
     }
 
     /// Documents before the first key and after the last one, whatever the type of their `_id`.
@@ -295,7 +228,7 @@ impl Scan {
         let mut part = Books::default();
         for mut cursor in [below, above] {
             while cursor.advance().await? {
-                self.wrong(&mut part, cursor.current(), None, "");
+                findings::stranger(&mut part, cursor.current());
             }
         }
         Ok(part)
@@ -305,16 +238,4 @@ impl Scan {
 async fn out_of_patience(stop: &CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(STOP_PATIENCE).await;
-}
-
-/// The `_id` as one would type it into a shell: `-5`, `"text"`, `{"$oid":"..."}`.
-fn shown_id(raw: &bson::RawDocument) -> String {
-    let id = raw.get("_id").ok().flatten().and_then(|id| bson::Bson::try_from(id).ok());
-    id.map_or_else(|| "none".into(), |id| id.into_relaxed_extjson().to_string())
-}
-
-fn sample(part: &mut Books, kind: &str, key: String, detail: &str) {
-    if part.samples.len() < MAX_SAMPLES {
-        part.samples.push(Finding { kind: kind.into(), key, detail: detail.into() });
-    }
 }

@@ -9,17 +9,13 @@ mod units;
 
 pub use units::{bytes, count, duration_ms, duration_s, duration_us, per_second};
 
-use crate::scenario::OpKind;
+use crate::scenario::Op;
 
 /// A mix as people write it: `read 95, update 5`; a single kind is just its name.
 #[must_use]
-pub fn mix_in_words(mix: &[(OpKind, f64)]) -> String {
+pub fn mix_in_words(mix: &[(Op, f64)]) -> String {
     match mix {
-        [(kind, _)] => kind.word().into(),
-        many => many
-            .iter()
-            .map(|(kind, weight)| format!("{} {weight}", kind.word()))
-            .collect::<Vec<_>>()
-            .join(", "),
+        [(op, _)] => op.to_string(),
+        many => many.iter().map(|(op, weight)| format!("{op} {weight}")).collect::<Vec<_>>().join(", "),
     }
 }

@@ -31,7 +31,7 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
     for w in &scenario.workloads {
         let rate = rate_in_words(w);
         let (name, workers, mix) = (&w.name, w.workers, mix_in_words(&w.mix));
-        let writes = w.mix.iter().any(|(kind, _)| kind.is_write());
+        let writes = w.mix.iter().any(|(op, _)| op.kind().is_write());
         let s = if workers == 1 { "" } else { "s" };
         let concern = if writes { format!(", w: {}", w.write_concern) } else { String::new() };
         line(&mut text, "workload", &format!("{name}: {mix}, {workers} worker{s}, {rate}{concern}"));

@@ -263,6 +263,10 @@ fn data(text: &mut String, ledger: &Ledger) {
         count(*lost_permitted),
         count(ledger.unchecked)
     ));
+    if ledger.deleted + ledger.delete_unknown > 0 {
+        let (deleted, unknown) = (count(ledger.deleted), count(ledger.delete_unknown));
+        text.push_str(&format!("  {:<9} {deleted} deleted, {unknown} perhaps deleted\n", ""));
+    }
     text.push_str(&format!(
         "  {:<9} {} corrupt, {} duplicates, {} alien; outcome unknown: {} present, {} absent\n\n",
         "",

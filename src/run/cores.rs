@@ -9,8 +9,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::client;
-use crate::scenario::{Cluster, Scenario};
-use crate::workload::Core;
+use crate::scenario::{Cluster, Engine, Scenario};
+use crate::workload::{Core, Monitor};
 
 /// What a runtime may take to end: its tasks are dropped, and a look-up of a name may be under way.
 const END: Duration = Duration::from_secs(1);
@@ -19,6 +19,8 @@ const END: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Cores {
     cores: Vec<Core>,
+    /// For the workloads that do not use the driver.
+    monitor: Option<Monitor>,
     threads: Vec<JoinHandle<()>>,
     ended: CancellationToken,
     _end: DropGuard,
@@ -56,7 +58,8 @@ impl Cores {
             cores.push(Core { runtime: handle, client });
         }
         drop(alive);
-        Ok(Self { cores, threads, ended, _end: guard })
+        let monitor = monitor(uri, scenario).await?;
+        Ok(Self { cores, monitor, threads, ended, _end: guard })
     }
 
     /// The cores, for a drive.
@@ -64,8 +67,16 @@ impl Cores {
         &self.cores
     }
 
+    /// Watches the deployment, if anybody needs that.
+    pub fn monitor(&self) -> Option<&Monitor> {
+        self.monitor.as_ref()
+    }
+
     /// Closes the clients and ends the threads. Operations that are still under way are given up.
     pub async fn shut_down(self) {
+        if let Some(monitor) = self.monitor {
+            monitor.stop().await;
+        }
         let close = |core: Core| core.runtime.spawn(client::shut_down(core.client));
         let closing: Vec<_> = self.cores.into_iter().map(close).collect();
         for client in closing {
@@ -81,6 +92,14 @@ impl Cores {
             }
         }
     }
+}
+
+/// Watches the deployment if there is a workload that does not leave that to the driver.
+async fn monitor(uri: &str, scenario: &Scenario) -> Result<Option<Monitor>, String> {
+    if scenario.workloads.iter().all(|workload| workload.engine == Engine::Driver) {
+        return Ok(None);
+    }
+    Monitor::start(uri).await.map(Some).map_err(|text| client::hide_credentials(&text, uri))
 }
 
 /// The thread itself: it runs what is spawned on its runtime until the end.

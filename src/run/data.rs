@@ -115,7 +115,8 @@ async fn report(ctx: &Context, at: &Loading, loaded: &Loaded) -> Result<(), Earl
     })?;
     let load = Load {
         documents: at.dataset.documents,
-        inserted: at.counters.documents.load(Ordering::Relaxed),
+        // What was lost and written again counts once.
+        inserted: at.counters.documents.load(Ordering::Relaxed).min(at.dataset.documents),
         resumed: loaded.resumed,
         removed: loaded.removed,
         seconds: loaded.filling.as_secs_f64(),
@@ -141,7 +142,7 @@ async fn check(ctx: &Context, at: &Loading, mut loaded: Loaded) -> Result<(), Ea
         if let Some(why) = &loaded.doubt {
             let text = format!("{why}: every key is looked up");
             ctx.events.send(Event::Note { text }).await;
-        } else if !asked {
+        } else if !asked && round == 0 {
             return Ok(());
         }
         let started = ctx.clock.now();

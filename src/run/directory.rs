@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::Binary;
 use crate::file;
 use crate::plan::Plan;
-use crate::scenario::{Cluster, Profile, Scenario, Schedule, Source, Topology};
+use crate::scenario::{Cluster, Op, Profile, Scenario, Schedule, Source, Topology};
 
 /// A member that is new and empty takes this much (journal files, mostly).
 const EMPTY_MEMBER_BYTES: u64 = 400 << 20;
@@ -211,6 +211,11 @@ pub fn manifest(
 }
 
 fn workload(w: &crate::scenario::Workload) -> Value {
+    let batch = w.mix.iter().find_map(|(op, _)| match op {
+        Op::Insert { batch, .. } => Some(*batch),
+        _ => None,
+    });
+    let operations: Vec<_> = w.mix.iter().map(|(op, weight)| json!({ "op": op, "weight": weight })).collect();
     json!({
         "name": w.name,
         "workers": w.workers,
@@ -218,9 +223,10 @@ fn workload(w: &crate::scenario::Workload) -> Value {
         "schedule": w.schedule,
         "after_outage": w.after_outage,
         "op": crate::report::mix_in_words(&w.mix),
-        "batch": w.batch,
+        "operations": operations,
+        "batch": batch.unwrap_or(1),
         "write_concern": w.write_concern.to_string(),
-        "read_concern": "local",
+        "read_concern": w.read_concern,
         "read_preference": w.read_preference,
         "distribution": w.distribution,
         "deadline_s": w.deadline.as_secs_f64(),

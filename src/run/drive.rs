@@ -21,7 +21,7 @@ use crate::monitor;
 use crate::nemesis::{Ends, Nemesis};
 use crate::scenario::Scenario;
 use crate::signals::Stop;
-use crate::workload::{Drive, DriveInput, Monitor, Sample, Sampler, WorkerError};
+use crate::workload::{Drive, DriveInput, Sample, Sampler, WorkerError};
 
 /// Workers end within their deadline and a grace of two seconds; a loaded machine needs some more.
 const DRAIN_SLACK: Duration = Duration::from_secs(15);
@@ -45,8 +45,6 @@ pub enum Ended {
 pub struct Parts<'a> {
     /// The threads that drive load.
     pub cores: &'a Cores,
-    /// For the workloads that do not use the driver.
-    pub monitor: Option<&'a Monitor>,
     /// `None`: attached.
     pub cluster: Option<&'a Arc<ManagedCluster>>,
     /// Content of the documents.
@@ -94,7 +92,7 @@ pub async fn drive(ctx: &Context, parts: Parts<'_>) -> Ended {
     let epoch = ctx.clock.now() + LEAD;
     let input = DriveInput {
         cores: parts.cores.as_slice(),
-        monitor: parts.monitor,
+        monitor: parts.cores.monitor(),
         dataset: &ctx.scenario.dataset,
         workloads: &ctx.scenario.workloads,
         documents: parts.documents.clone(),
@@ -247,6 +245,15 @@ async fn report_usage(ctx: &Context, drive: &Drive, before: monitor::Usage) {
         .await;
 }
 
+async fn report_connections(ctx: &Context, drive: &Drive) {
+    for lane in drive.lanes() {
+        if let Some((opened, lost)) = lane.connections() {
+            let workload = lane.workload.name.clone();
+            ctx.events.send(Event::Connections { workload, opened, lost }).await;
+        }
+    }
+}
+
 /// Ends everything in order: workers, seconds, faults, watchers.
 async fn finish(ctx: &Context, drive: &Drive, mut tasks: Tasks, end: Moment, ended: Ended) -> Ended {
     drive.close(end);
@@ -256,6 +263,7 @@ async fn finish(ctx: &Context, drive: &Drive, mut tasks: Tasks, end: Moment, end
     ctx.events.send_at(end, Event::Phase { phase: Phase::Heal }).await;
     let drained = drain(ctx, &mut tasks.workers).await;
     tasks.drained.cancel();
+    report_connections(ctx, drive).await;
     // Each of these ends by itself now; a second signal drops them.
     let rest = async {
         join_all(ctx, &mut tasks.sampler).await;

@@ -5,6 +5,7 @@ mod cores;
 mod data;
 mod directory;
 mod drive;
+mod request;
 mod steps;
 mod warmup;
 
@@ -29,15 +30,16 @@ use crate::live::Progress;
 use crate::logging::{self, LogGuard};
 use crate::plan::Plan;
 use crate::recorder::{self, Recorder};
-use crate::report::data::{Reason, Report};
+use crate::report::data::Reason;
 use crate::report::{json, scaling};
-use crate::scenario::{Cluster, Engine, Scenario, Source};
+use crate::scenario::{Cluster, Scenario};
 use crate::signals::Stop;
-use crate::workload::{self, Monitor, Sample};
+use crate::workload::{self, Sample};
 use cores::Cores;
 use drive::{Ended, Parts};
 
 pub use directory::without_credentials;
+pub use request::{CannotRun, Finished, Goal, Request};
 
 /// Seconds of the load that may wait for the recorder.
 const SAMPLE_QUEUE: usize = 256;
@@ -47,71 +49,6 @@ const STOP_GRACE: Duration = Duration::from_secs(20);
 const INTERRUPTED_GRACE: Duration = Duration::from_secs(5);
 /// Restarts after the last fault may replay minutes of load.
 const HEAL_DEADLINE: Duration = Duration::from_secs(30 * 60);
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// Checked.
-    pub scenario: Scenario,
-    /// Its text.
-    pub source: Source,
-    /// Expanded, with the seed.
-    pub plan: Plan,
-    /// Run directory; `None`: `runs/<scenario>/<time>-<seed>`.
-    pub out: Option<PathBuf>,
-    /// `--mongod`: goes before the scenario's.
-    pub mongod: Option<String>,
-    /// No progress lines.
-    pub quiet: bool,
-    /// Keep the nodes' data also after a pass.
-    pub keep_data: bool,
-    /// What it is for.
-    pub goal: Goal,
-    /// Folder of the nodes' data, of an earlier run or new; `None`: in the run directory.
-    pub data: Option<PathBuf>,
-    /// Drop the collection of an earlier load first.
-    pub drop: bool,
-}
-
-/// What a run is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goal {
-    /// To drive and judge.
-    Run,
-    /// To fill the collection.
-    Load {
-        /// And to look up every key afterwards.
-        verify: bool,
-    },
-}
-
-/// A run that came to its end, one way or another.
-#[derive(Debug)]
-pub struct Finished {
-    /// Its directory.
-    pub dir: PathBuf,
-    /// What it came to.
-    pub report: Report,
-}
-
-/// The run could not even begin; nothing is left behind but perhaps an empty directory.
-#[derive(Debug, thiserror::Error)]
-pub enum CannotRun {
-    /// No mongod.
-    #[error(transparent)]
-    Binary(#[from] cluster::binary::NotFound),
-    /// The run directory, the disk or the log.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// The recording cannot be read back.
-    #[error("judge the run in {dir}: {why}")]
-    Judge {
-        /// The run directory.
-        dir: PathBuf,
-        /// Why.
-        why: String,
-    },
-}
 
 /// What all phases share.
 pub(crate) struct Context {
@@ -350,20 +287,9 @@ async fn with_cluster(
     let loaded = data::load(ctx, &client, documents.clone()).await;
     client::shut_down(client).await;
     loaded?;
-    let monitor = or_stop(ctx, start_monitor(ctx, &uri)).await??;
     let cores = or_stop(ctx, Cores::start(&uri, &ctx.scenario)).await?.map_err(Early::Broken)?;
-    let parts = Parts {
-        cores: &cores,
-        monitor: monitor.as_ref(),
-        cluster,
-        documents: documents.clone(),
-        ledger: &ledger,
-        samples,
-    };
+    let parts = Parts { cores: &cores, cluster, documents: documents.clone(), ledger: &ledger, samples };
     let driven = drive::drive(ctx, parts).await;
-    if let Some(monitor) = monitor {
-        monitor.stop().await;
-    }
     // Operations without an answer may be left, and are given up here: clients in which that happened are used
     // for nothing more.
     cores.shut_down().await;
@@ -381,15 +307,6 @@ async fn with_cluster(
     let verified = data::verify(ctx, &client, documents, &ledger).await;
     client::shut_down(client).await;
     verified
-}
-
-/// Watches the deployment if there is a workload that does not leave that to the driver.
-async fn start_monitor(ctx: &Context, uri: &str) -> Result<Option<Monitor>, Early> {
-    if ctx.scenario.workloads.iter().all(|workload| workload.engine == Engine::Driver) {
-        return Ok(None);
-    }
-    let monitor = Monitor::start(uri).await;
-    monitor.map(Some).map_err(|text| Early::Broken(client::hide_credentials(&text, uri)))
 }
 
 /// Runs a future of ours until it ends or the user asks to stop. Driver calls inside go on in their tasks

@@ -13,8 +13,8 @@ use super::path::KeyPath;
 use super::table::{Log, Refusal};
 use super::words::Names;
 use super::{
-    AfterOutage, Cluster, Dataset, Engine, FaultRule, OpKind, ReadPreference, Scenario, Shape, Target,
-    Topology, When, Workload, WriteConcern,
+    AfterOutage, Cluster, Dataset, Engine, FaultRule, Op, OpKind, ReadConcern, ReadPreference, Scenario,
+    Shape, Target, Topology, When, Workload, WriteConcern,
 };
 
 /// More faults than this in one run is a mistake in a unit.
@@ -101,6 +101,8 @@ impl Check<'_> {
             self.unique_name(index, workload);
             self.has_documents(index, workload);
             self.has_nodes(index, workload);
+            self.has_indexes(index, workload);
+            self.read_concern(index, workload);
             self.engine(index, workload);
         }
     }
@@ -118,10 +120,10 @@ impl Check<'_> {
     }
 
     fn has_documents(&self, index: usize, workload: &Workload) {
-        let inserts = |workload: &Workload| workload.mix.iter().any(|(kind, _)| *kind == OpKind::Insert);
+        let inserts = |workload: &Workload| workload.mix.iter().any(|(op, _)| op.kind() == OpKind::Insert);
         let workloads = &self.scenario.workloads;
-        let needs = workload.mix.iter().find(|(kind, _)| *kind != OpKind::Insert);
-        let (Some((kind, _)), 0) = (needs, self.scenario.dataset.documents) else { return };
+        let needs = workload.mix.iter().find(|(op, _)| op.kind() != OpKind::Insert);
+        let (Some((op, _)), 0) = (needs, self.scenario.dataset.documents) else { return };
         if workloads.iter().any(inserts) {
             return;
         }
@@ -130,7 +132,7 @@ impl Check<'_> {
         self.refuse(
             &format!("workload.{index}.op"),
             &rests_on,
-            format!("there is no document to {}", kind.word()),
+            format!("there is no document to {op}"),
             "raise documents in [dataset], or add a workload that inserts",
         );
     }
@@ -154,6 +156,36 @@ impl Check<'_> {
                 &cluster,
                 "there is no secondary in a cluster of one member",
                 "write \"primary\" or \"secondaryPreferred\"",
+            );
+        }
+    }
+
+    /// Without an index a find reads the whole collection, each time.
+    fn has_indexes(&self, index: usize, workload: &Workload) {
+        let indexes = &self.scenario.dataset.indexes;
+        for (op, _) in &workload.mix {
+            if let Op::Find { field, .. } = op
+                && !indexes.contains(field)
+            {
+                self.refuse(
+                    &format!("workload.{index}.op"),
+                    &["dataset.indexes"],
+                    format!("find asks for {field:?}, which has no index"),
+                    &format!("write indexes = [\"{field}\"] in [dataset], or find by another field"),
+                );
+            }
+        }
+    }
+
+    fn read_concern(&self, index: usize, workload: &Workload) {
+        if workload.read_concern == ReadConcern::Linearizable
+            && workload.read_preference != ReadPreference::Primary
+        {
+            self.refuse(
+                &format!("workload.{index}.read_concern"),
+                &[&format!("workload.{index}.read_preference")],
+                "only the primary answers linearizable reads",
+                "write read_preference = \"primary\", or read_concern = \"majority\"",
             );
         }
     }

@@ -6,16 +6,19 @@
 //! Nothing here touches a server, a disk (beyond the file and what it names) or the clock.
 
 mod check;
+mod concern;
 mod distribution;
 mod fault;
 mod file;
 mod find_max;
+mod op;
 mod overrides;
 mod path;
 mod places;
 mod problem;
 pub mod quantity;
 mod rate;
+mod secret;
 mod source;
 mod sweep;
 mod table;
@@ -35,10 +38,13 @@ use serde::{Serialize, Serializer};
 pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 
 pub use check::MOST_FAULTS;
+pub use concern::{ReadConcern, ReadPreference, WriteConcern};
 pub use distribution::{DEFAULT_EXPONENT, Distribution};
 pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
+pub use op::{Aggregation, Op, OpKind};
 pub use problem::{Place, Problem, Problems};
 pub use rate::{AfterOutage, Profile, Schedule};
+pub use secret::Secret;
 pub use source::{Source, parse, read};
 pub use sweep::{Loads, Sweep};
 pub use when::When;
@@ -132,36 +138,6 @@ pub struct Attached {
     pub uri: Secret,
 }
 
-/// Text that must never reach an output. `Debug` and `Display` show nothing of it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps it.
-    #[must_use]
-    pub fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// The text itself, for the one call that needs it.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
-
-impl std::fmt::Display for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
-
 /// The documents that are loaded before the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dataset {
@@ -202,13 +178,13 @@ pub struct Workload {
     pub schedule: Option<Schedule>,
     /// What becomes of arrivals that found no worker in time.
     pub after_outage: AfterOutage,
-    /// What it does: at least one kind; weights are relative, all above zero.
-    pub mix: Vec<(OpKind, f64)>,
-    /// Documents per insert, at least 1 (1: `insertOne`).
-    pub batch: u32,
+    /// What it does: at least one kind, none twice; weights are relative, all above zero.
+    pub mix: Vec<(Op, f64)>,
     /// Write concern of every write.
     pub write_concern: WriteConcern,
-    /// Which acknowledged key a read or update picks.
+    /// Read concern of every read, always sent explicitly.
+    pub read_concern: ReadConcern,
+    /// Which acknowledged key an operation picks.
     pub distribution: Distribution,
     /// Where reads go.
     pub read_preference: ReadPreference,
@@ -228,90 +204,6 @@ pub enum Engine {
     Driver,
     /// Our own client: cheaper, without retries, and it knows whether a request had left.
     Wire,
-}
-
-/// Kind of operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OpKind {
-    /// New documents under fresh keys.
-    Insert,
-    /// One document by its key.
-    Read,
-    /// A new version of one document, by its key.
-    Update,
-}
-
-impl OpKind {
-    /// Whether it changes data.
-    #[must_use]
-    pub const fn is_write(self) -> bool {
-        !matches!(self, Self::Read)
-    }
-
-    /// As in the scenario file.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Insert => "insert",
-            Self::Read => "read",
-            Self::Update => "update",
-        }
-    }
-}
-
-/// Write concern `w` (always sent explicitly; journal and timeout stay with the server's default).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WriteConcern {
-    /// `w: "majority"`.
-    Majority,
-    /// `w: n`, n >= 1.
-    Nodes(u32),
-}
-
-impl WriteConcern {
-    /// Whether the loss of such a write is a violation. A number of nodes is no majority, however large:
-    /// it promises nothing about elections and journals.
-    #[must_use]
-    pub const fn is_majority(self) -> bool {
-        matches!(self, Self::Majority)
-    }
-}
-
-impl std::fmt::Display for WriteConcern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Majority => f.write_str("majority"),
-            Self::Nodes(n) => write!(f, "{n}"),
-        }
-    }
-}
-
-/// Where reads go (driver terms).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the driver's own words")]
-pub enum ReadPreference {
-    Primary,
-    PrimaryPreferred,
-    Secondary,
-    SecondaryPreferred,
-    Nearest,
-}
-
-impl ReadPreference {
-    /// As in the scenario file, and on the wire.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Primary => "primary",
-            Self::PrimaryPreferred => "primaryPreferred",
-            Self::Secondary => "secondary",
-            Self::SecondaryPreferred => "secondaryPreferred",
-            Self::Nearest => "nearest",
-        }
-    }
 }
 
 /// One `[[fault]]` of the scenario: what, and when.

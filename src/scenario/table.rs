@@ -213,6 +213,19 @@ impl<'a> Table<'a> {
         self.node(key)?.read(read)
     }
 
+    /// Reads a key that has a default; `None`: it is there and was refused.
+    pub(super) fn optional_or<T>(
+        &self,
+        key: &str,
+        default: T,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Refusal>,
+    ) -> Option<T> {
+        match self.node(key) {
+            Some(node) => node.read(read),
+            None => Some(default),
+        }
+    }
+
     /// Reads a key that must be there. `hint` says what to write.
     pub(super) fn required<T>(
         &self,

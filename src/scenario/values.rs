@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use bson::{Bson, Document};
 use toml::de::DeValue;
 
 use super::quantity::{self, Unreadable};
@@ -126,6 +127,33 @@ pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)], names: &Na
         Some((_, meaning)) => Ok(*meaning),
         None => Err(names.unknown(&text, "").into()),
     }
+}
+
+/// Stages of an aggregation that only reads, as MongoDB Extended JSON.
+pub(super) fn pipeline(value: &DeValue<'_>) -> Read<Vec<Document>> {
+    const EXAMPLE: &str = r#"write stages as in mongosh, in single quotes: '[{"$group": {"_id": "$int"}}]'"#;
+    /// They write what no ledger knows, or never end.
+    const NOT_FOR_US: [&str; 3] = ["$out", "$merge", "$changeStream"];
+    let text = text(value)?;
+    let refused = |why: String| Refusal::new(why).hint(EXAMPLE);
+    let json: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| refused(format!("is no JSON: {error}")))?;
+    let stages = match Bson::try_from(json) {
+        Ok(Bson::Array(stages)) if !stages.is_empty() => stages,
+        Ok(_) => return Err(refused("must be a list of stages".into())),
+        Err(error) => return Err(refused(format!("is no Extended JSON: {error}"))),
+    };
+    let stage = |stage| match stage {
+        Bson::Document(stage) if stage.len() == 1 && stage.keys().all(|name| name.starts_with('$')) => {
+            match stage.keys().find(|name| NOT_FOR_US.contains(&name.as_str())) {
+                Some(name) => Err(Refusal::new(format!("{name} is refused"))
+                    .hint("read only: it must not write, and must end")),
+                None => Ok(stage),
+            }
+        }
+        other => Err(refused(format!("{other} is no stage"))),
+    };
+    stages.into_iter().map(stage).collect()
 }
 
 /// True or false.

@@ -7,9 +7,11 @@ use toml::de::DeValue;
 
 use super::rate::{self, AfterOutage};
 use super::table::{Node, Refusal, Table, kind};
-use super::values::{count_in, number, plain_name, positive_duration, word};
+use super::values::{count_in, plain_name, positive_duration, word};
 use super::words::Names;
-use super::{Distribution, Engine, OpKind, ReadPreference, Workload, WriteConcern, distribution};
+use super::{
+    Distribution, Engine, Op, ReadConcern, ReadPreference, Workload, WriteConcern, distribution, op,
+};
 
 const WORKLOAD: Names<'_> = Names {
     what: "key",
@@ -20,6 +22,7 @@ const WORKLOAD: Names<'_> = Names {
         "after_outage",
         "op",
         "write_concern",
+        "read_concern",
         "distribution",
         "read_preference",
         "deadline",
@@ -28,20 +31,11 @@ const WORKLOAD: Names<'_> = Names {
     later: &[],
 };
 
-const OPS_LATER: &[&str] = &["scan", "delete", "read_modify_write", "aggregate", "find"];
-const OP: Names<'_> =
-    Names { what: "operation", now: &["insert", "read", "update", "mix"], later: OPS_LATER };
-const MIXABLE: Names<'_> = Names { what: "operation", now: &["insert", "read", "update"], later: OPS_LATER };
-const INSERT: Names<'_> = Names { what: "key", now: &["batch"], later: &[] };
-const NOTHING: Names<'_> = Names { what: "key", now: &[], later: &[] };
-
 /// Why `w: 0` is no write concern for a tester.
 pub(super) const UNACKNOWLEDGED: &str =
     "the outcome of a write that nobody acknowledges cannot be known, so nothing could be verified";
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
-/// The server takes no more in one message.
-const LARGEST_BATCH: u32 = 100_000;
 
 /// Reads it; `folder` is that of the scenario.
 pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
@@ -51,9 +45,9 @@ pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
         rate_ops_s: None,
         schedule: None,
         after_outage: AfterOutage::Drop,
-        mix: vec![(OpKind::Read, 1.0)],
-        batch: 1,
+        mix: vec![(Op::Read, 1.0)],
         write_concern: WriteConcern::Majority,
+        read_concern: ReadConcern::Local,
         distribution: Distribution::Uniform,
         read_preference: ReadPreference::Primary,
         deadline: DEFAULT_DEADLINE,
@@ -64,12 +58,13 @@ pub(super) fn read(node: &Node<'_>, folder: &Path) -> Workload {
     rate(&table, folder, &mut workload);
     fill(&mut workload.workers, table.optional("workers", |value| count_in(value, 1..=u32::MAX)));
     fill(&mut workload.write_concern, table.optional("write_concern", write_concern));
+    fill(&mut workload.read_concern, table.optional("read_concern", read_concern));
     fill(&mut workload.distribution, table.node("distribution").and_then(|node| distribution::read(&node)));
     fill(&mut workload.read_preference, table.optional("read_preference", read_preference));
     fill(&mut workload.deadline, table.optional("deadline", positive_duration));
     fill(&mut workload.engine, table.optional("engine", engine));
     match table.node("op") {
-        Some(node) => operation(&node, &mut workload),
+        Some(node) => fill(&mut workload.mix, op::read(&node)),
         None => table.missing("op", "write for example op = { insert = { batch = 1 } } or op = \"read\""),
     }
     workload
@@ -99,50 +94,6 @@ fn fill<T>(place: &mut T, given: Option<T>) {
 fn engine(value: &DeValue<'_>) -> Result<Engine, Refusal> {
     const WORDS: [(&str, Engine); 2] = [("driver", Engine::Driver), ("wire", Engine::Wire)];
     word(value, &WORDS, &Names { what: "engine", now: &WORDS.map(|(word, _)| word), later: &[] })
-}
-
-fn operation(node: &Node<'_>, workload: &mut Workload) {
-    let Some((name, parameters)) = node.choice("operation") else { return };
-    let single = match name {
-        "insert" => {
-            let table = parameters.and_then(|node| node.table(&INSERT));
-            let batch =
-                table.and_then(|table| table.optional("batch", |value| count_in(value, 1..=LARGEST_BATCH)));
-            fill(&mut workload.batch, batch);
-            OpKind::Insert
-        }
-        "read" | "update" => {
-            if let Some(parameters) = parameters {
-                parameters.table(&NOTHING);
-            }
-            if name == "read" { OpKind::Read } else { OpKind::Update }
-        }
-        "mix" => {
-            match parameters.map(|node| node.table(&MIXABLE)) {
-                Some(table) => fill(&mut workload.mix, table.and_then(|table| mix(node, &table))),
-                None => node.refuse(Refusal::new("a mix needs its parts").hint(MIX)),
-            }
-            return;
-        }
-        other => return node.refuse(OP.unknown(other, "").into()),
-    };
-    workload.mix = vec![(single, 1.0)];
-}
-
-const MIX: &str = "write for example op = { mix = { read = 95, update = 5 } }";
-
-/// Kinds in a fixed order, so that the order in the file decides nothing.
-fn mix(node: &Node<'_>, table: &Table<'_>) -> Option<Vec<(OpKind, f64)>> {
-    let weight = |value: &DeValue<'_>| number(value, |x| x > 0.0, "write a weight above zero");
-    let kinds = [OpKind::Insert, OpKind::Read, OpKind::Update];
-    let present: Vec<_> = kinds.into_iter().filter(|kind| table.node(kind.word()).is_some()).collect();
-    if table.is_empty() {
-        node.refuse(Refusal::new("a mix needs its parts").hint(MIX));
-    }
-    if present.is_empty() {
-        return None;
-    }
-    present.into_iter().map(|kind| Some((kind, table.optional(kind.word(), weight)?))).collect()
 }
 
 fn write_concern(value: &DeValue<'_>) -> Result<WriteConcern, Refusal> {
@@ -175,4 +126,14 @@ fn read_preference(value: &DeValue<'_>) -> Result<ReadPreference, Refusal> {
         ("nearest", ReadPreference::Nearest),
     ];
     word(value, &WORDS, &Names { what: "read preference", now: &WORDS.map(|(word, _)| word), later: &[] })
+}
+
+fn read_concern(value: &DeValue<'_>) -> Result<ReadConcern, Refusal> {
+    const WORDS: [(&str, ReadConcern); 4] = [
+        ("local", ReadConcern::Local),
+        ("available", ReadConcern::Available),
+        ("majority", ReadConcern::Majority),
+        ("linearizable", ReadConcern::Linearizable),
+    ];
+    word(value, &WORDS, &Names { what: "read concern", now: &WORDS.map(|(word, _)| word), later: &[] })
 }

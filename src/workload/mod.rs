@@ -31,7 +31,8 @@ use crate::clock::{Clock, Moment};
 use crate::dataset::{Documents, Sequence};
 use crate::ledger::{KeySource, Ledger};
 use crate::plan;
-use crate::scenario::{Dataset, Engine, OpKind, Workload};
+use crate::scenario::{Dataset, Engine, Workload};
+use choice::Mix;
 use gate::Gate;
 use meter::Meter;
 use pacing::{Curve, Pacer};
@@ -105,15 +106,10 @@ pub struct Lane {
     sequence: Sequence,
     /// In nanoseconds on the run clock.
     end: AtomicU64,
-    cumulative: Vec<(f64, OpKind)>,
+    mix: Mix,
 }
 
 impl Lane {
-    fn pick_kind(&self, uniform: f64) -> OpKind {
-        let last = self.cumulative.last().map_or(OpKind::Read, |(_, kind)| *kind);
-        self.cumulative.iter().find(|(edge, _)| uniform < *edge).map_or(last, |(_, kind)| *kind)
-    }
-
     /// A version that no other update of this lane writes (it wraps after 2^32 updates).
     fn next_version(&self) -> u32 {
         self.version.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
@@ -137,6 +133,12 @@ impl Lane {
     /// A closed loop has none: nothing ever comes.
     fn rate_changes(&self) -> watch::Receiver<()> {
         self.pacer.as_ref().map_or_else(|| watch::channel(()).1, Pacer::changes)
+    }
+
+    /// Connections that our own client made and lost; `None`: the driver sends.
+    #[must_use]
+    pub fn connections(&self) -> Option<(u64, u64)> {
+        self.wire.as_ref().map(|wire| wire.traffic().counts())
     }
 
     fn abandoned(&self) -> u64 {
@@ -213,7 +215,7 @@ impl Drive {
                 version: AtomicU32::new(0),
                 sequence: Sequence::default(),
                 end: AtomicU64::new(u64::MAX),
-                cumulative: cumulative(&workload.mix),
+                mix: Mix::new(&workload.mix),
                 workload: workload.clone(),
             })
         };
@@ -372,16 +374,4 @@ impl Drive {
     pub fn abandoned(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.abandoned()).sum()
     }
-}
-
-/// Upper edges of the kinds in [0, 1).
-fn cumulative(mix: &[(OpKind, f64)]) -> Vec<(f64, OpKind)> {
-    let total: f64 = mix.iter().map(|(_, weight)| weight).sum();
-    let mut edge = 0.0;
-    mix.iter()
-        .map(|(kind, weight)| {
-            edge += weight / total;
-            (edge, *kind)
-        })
-        .collect()
 }

@@ -4,6 +4,7 @@ use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use bson::rawdoc;
 use wire::Request;
 
+use super::aggregate::aggregate;
 use super::script::{Answer, code_name};
 use super::store::{Collections, Documents, Filter, between, key, updated};
 
@@ -64,11 +65,18 @@ fn on_documents(
     special: Option<&Answer>,
 ) -> Result<RawDocumentBuf, String> {
     match request.name.as_str() {
+        "insert" if matches!(special, Some(Answer::AsSecondTry)) => {
+            insert(documents, namespace, request, None)?;
+            insert(documents, namespace, request, None)
+        }
         "insert" => insert(documents, namespace, request, special),
         "update" => update(documents, request, special),
         "delete" => delete(documents, request, special),
-        "find" => find(documents, namespace, &request.body),
-        "aggregate" => aggregate(documents, namespace, request),
+        "find" => find(documents, namespace, &request.body, special),
+        "aggregate" => {
+            let stages = request.list("pipeline").map_err(|e| e.to_string())?;
+            Ok(cursor(namespace, aggregate(documents, &stages)?.into_iter()))
+        }
         "count" => Ok(rawdoc! { "n": documents.len() as i64, "ok": 1.0 }),
         "collStats" => Ok(stats(documents, namespace)),
         _ => Ok(rawdoc! { "numIndexesBefore": 1, "numIndexesAfter": 2, "ok": 1.0 }),
@@ -172,15 +180,18 @@ fn delete(
     special: Option<&Answer>,
 ) -> Result<RawDocumentBuf, String> {
     write(request, "deletes", special, |delete| {
-        let part = |name| delete.get_document(name).map_err(|e| (2, e.to_string()));
-        let keys = Filter::new(part("q")?).map_err(|problem| (2, problem))?.keys(documents);
+        let filter = delete.get_document("q").map_err(|e| (2, e.to_string()))?;
+        let keys = Filter::new(filter).map_err(|problem| (2, problem))?.keys(documents);
         let limit = if delete.get_i32("limit").unwrap_or(0) == 1 { 1 } else { usize::MAX };
-        let mut removed = 0;
+        let mut deleted = 0;
         for key in keys.iter().take(limit) {
-            documents.remove(key);
-            removed += 1;
+            // What is answered need not be what happened.
+            if !matches!(special, Some(Answer::WithoutEffect)) {
+                documents.remove(key);
+            }
+            deleted += 1;
         }
-        Ok((removed, 0))
+        Ok((deleted, 0))
     })
 }
 
@@ -222,7 +233,12 @@ fn write(
 }
 
 /// Everything in the first batch; the batch size is taken as a wish.
-fn find(documents: &Documents, namespace: &str, body: &RawDocument) -> Result<RawDocumentBuf, String> {
+fn find(
+    documents: &Documents,
+    namespace: &str,
+    body: &RawDocument,
+    special: Option<&Answer>,
+) -> Result<RawDocumentBuf, String> {
     let nothing = rawdoc! {};
     let part = |name| body.get_document(name).unwrap_or(&nothing);
     let mut keys = Filter::new(part("filter"))?.keys(documents);
@@ -238,23 +254,11 @@ fn find(documents: &Documents, namespace: &str, body: &RawDocument) -> Result<Ra
     let number = |name| body.get(name).ok().flatten().and_then(|n| n.as_i64().or(n.as_i32().map(i64::from)));
     let limit = number("limit").filter(|limit| *limit > 0).map_or(usize::MAX, |limit| limit as usize);
     let skip = number("skip").unwrap_or_default() as usize;
-    Ok(cursor(namespace, keys.iter().skip(skip).take(limit).map(|key| documents[key].clone())))
-}
-
-/// Only what drivers send to count: an optional `$match`, then a `$group` with a sum of ones.
-fn aggregate(documents: &Documents, namespace: &str, request: &Request) -> Result<RawDocumentBuf, String> {
-    let stages = request.list("pipeline").map_err(|e| e.to_string())?;
-    let nothing = rawdoc! {};
-    let filter = match stages.as_slice() {
-        [only] if only.get_document("$group").is_ok() => &nothing,
-        [first, last] if last.get_document("$group").is_ok() => {
-            first.get_document("$match").map_err(|e| e.to_string())?
-        }
-        _ => return Err("the fake server only counts".into()),
-    };
-    let count = Filter::new(filter)?.keys(documents).len() as i64;
-    let group = (count > 0).then(|| rawdoc! { "_id": 1, "n": count });
-    Ok(cursor(namespace, group.into_iter()))
+    let mut found: Vec<_> = keys.iter().skip(skip).take(limit).map(|key| documents[key].clone()).collect();
+    if let (Some(Answer::LastTwice), [.., before, last]) = (special, found.as_mut_slice()) {
+        before.clone_from(last);
+    }
+    Ok(cursor(namespace, found.into_iter()))
 }
 
 fn cursor(namespace: &str, batch: impl Iterator<Item = RawDocumentBuf>) -> RawDocumentBuf {

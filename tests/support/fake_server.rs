@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use wire::{Frame, ReadError, Request};
 
 use super::commands::{execute, is_data, is_hello, is_note, is_range_read, namespace};
-use super::script::{Answer, Origin, Rule, Script};
+use super::script::{Answer, GREETING, Origin, Rule, Script};
 use super::store::{Collections, Documents};
 
 /// A running fake server; dropping it closes all its connections.
@@ -45,6 +45,7 @@ struct Shared {
     tamper: Mutex<Option<Tamper>>,
     collections: Mutex<Collections>,
     request_id: AtomicI32,
+    greetings: AtomicU64,
     most_connections: AtomicUsize,
 }
 
@@ -63,6 +64,7 @@ impl FakeServer {
             tamper: Mutex::default(),
             collections: Mutex::default(),
             request_id: AtomicI32::new(1),
+            greetings: AtomicU64::new(0),
             most_connections: AtomicUsize::new(0),
         });
         let stop = CancellationToken::new();
@@ -92,6 +94,11 @@ impl FakeServer {
     /// Number of commands of this name that have arrived, by the name that was sent.
     pub fn count(&self, command: &str) -> u64 {
         self.shared.counts.lock().unwrap().get(command).copied().unwrap_or_default()
+    }
+
+    /// Connections of the tester's own client so far.
+    pub fn greetings(&self) -> u64 {
+        self.shared.greetings.load(Ordering::Relaxed)
     }
 
     /// The most connections that were open at the same time, those of monitors included.
@@ -151,17 +158,20 @@ async fn serve_one(mut stream: TcpStream, shared: &Shared) -> Result<(), ReadErr
     while let Some(frame) = Frame::read(&mut stream).await? {
         let arrived = shared.clock.now();
         let request = Request::decode(&frame)?;
-        let note = is_note(&request);
+        let (note, name) = (is_note(&request), rule_name(&request));
         let number = if note { 0 } else { shared.receive(&request, arrived) };
         if shared.swallows(&request.name, arrived) {
             continue;
         }
-        let special = if note { None } else { shared.special(&request.name, number) };
+        let special = if note { None } else { shared.special(name, number) };
         let service_time = match special {
             Some(Answer::Late(delay)) => shared.script.service_time + *delay,
             _ if is_data(&request.name) && !note => shared.script.service_time,
             _ => Duration::ZERO,
         };
+        if matches!(special, Some(Answer::HangUp)) {
+            return Ok(());
+        }
         shared.wait_for_turn(&alarm, arrived + service_time).await?;
         let Some(reply) = shared.execute(&request, special)? else { continue };
         if matches!(special, Some(Answer::CutReply)) {
@@ -169,14 +179,30 @@ async fn serve_one(mut stream: TcpStream, shared: &Shared) -> Result<(), ReadErr
             return Ok(());
         }
         stream.write_all(reply.bytes()).await?;
+        if matches!(special, Some(Answer::Goodbye)) {
+            return Ok(());
+        }
     }
     Ok(())
+}
+
+/// The name of a command as the rules of a script know it.
+fn rule_name(request: &Request) -> &str {
+    let driver = request.body.get_document("client").and_then(|client| client.get_document("driver"));
+    match driver.and_then(|driver| driver.get_str("name")) {
+        Ok("mongosoak-wire") => GREETING,
+        _ => &request.name,
+    }
 }
 
 impl Shared {
     /// Books the arrival of a command and says the how many-th of its name it is.
     fn receive(&self, request: &Request, arrived: Moment) -> u64 {
         let command = request.name.as_str();
+        if rule_name(request) == GREETING {
+            *self.counts.lock().unwrap().entry(command.to_owned()).or_default() += 1;
+            return self.greetings.fetch_add(1, Ordering::Relaxed) + 1;
+        }
         let number = {
             let mut counts = self.counts.lock().unwrap();
             let count = counts.entry(command.to_owned()).or_default();

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(missing_docs, reason = "tests are no interface")]
 
+pub mod aggregate;
 pub mod commands;
 pub mod fake_server;
 pub mod run;

@@ -32,6 +32,10 @@ pub enum Origin {
     Call,
 }
 
+/// The name that rules use for the first `hello` of a connection of the tester's own client; to the counts
+/// it is a `hello` like any other.
+pub const GREETING: &str = "greeting";
+
 /// Special treatment of some commands of one name.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -82,6 +86,16 @@ pub enum Answer {
     CutReply,
     /// Takes effect and is answered this much later.
     Late(Duration),
+    /// Without effect and without an answer: the connection is closed.
+    HangUp,
+    /// Takes effect and is answered; then the connection is closed.
+    Goodbye,
+    /// An insert: takes effect, and the answer is that to a second try of a driver that lost the first one.
+    AsSecondTry,
+    /// A find: the last document comes twice, the one before it not at all.
+    LastTwice,
+    /// A delete: answered as if it had been done.
+    WithoutEffect,
 }
 
 /// Name of an error code, as in `error_codes.yml` of the server.

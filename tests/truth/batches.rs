@@ -10,8 +10,9 @@ use crate::support::script::{Answer, Rule, Script, When};
 
 const NAMESPACE: &str = "soak.docs";
 
-/// Two seconds of inserts by one worker, so that the order of the commands is known.
-fn inserts(batch: u32) -> String {
+/// Two seconds of inserts by one worker, so that the order of the commands is known. `engine` is a line of
+/// the scenario, or empty.
+fn inserts(batch: u32, engine: &str) -> String {
     format!(
         r#"
 name = "batches"
@@ -23,16 +24,17 @@ documents = 0
 [[workload]]
 name = "writers"
 op = {{ insert = {{ batch = {batch} }} }}
+{engine}
 "#
     )
 }
 
 /// Each fifth command is treated in a special way; the rest takes 20 ms, as a machine with other work does.
-async fn run(batch: u32, answer: Answer) -> (FakeServer, Ended) {
+async fn run(batch: u32, engine: &str, answer: Answer) -> (FakeServer, Ended) {
     let rules = vec![Rule::insert(When::Every(5), answer)];
     let service_time = Duration::from_millis(20);
     let server = FakeServer::start(Script { service_time, rules, ..Script::default() });
-    let ended = Run::new(&inserts(batch), &server.uri()).finish().await;
+    let ended = Run::new(&inserts(batch, engine), &server.uri()).finish().await;
     (server, ended)
 }
 
@@ -58,7 +60,11 @@ fn only_error(report: &Value) -> (&str, Option<i64>, u64) {
 
 #[tokio::test]
 async fn a_write_whose_reply_is_cut_off_is_unknown_and_found() {
-    let (server, ended) = run(1, Answer::CutReply).await;
+    cut_reply("").await;
+}
+
+pub async fn cut_reply(engine: &str) {
+    let (server, ended) = run(1, engine, Answer::CutReply).await;
     let report = ended.report();
     let [ok, failed, unknown, missed] = counts(&report);
     assert!(unknown >= 1 && ok > unknown, "{report}");
@@ -71,7 +77,11 @@ async fn a_write_whose_reply_is_cut_off_is_unknown_and_found() {
 
 #[tokio::test]
 async fn of_an_ordered_batch_counts_what_came_before_the_error() {
-    let (server, ended) = run(10, Answer::WriteErrors { indexes: vec![4], code: 121 }).await;
+    ordered_batch("").await;
+}
+
+pub async fn ordered_batch(engine: &str) {
+    let (server, ended) = run(10, engine, Answer::WriteErrors { indexes: vec![4], code: 121 }).await;
     let report = ended.report();
     let [ok, failed, unknown, _] = counts(&report);
     assert!(failed >= 1 && ok.abs_diff(4 * failed) <= 4, "every fifth one fails: {report}");
@@ -85,8 +95,12 @@ async fn of_an_ordered_batch_counts_what_came_before_the_error() {
 
 #[tokio::test]
 async fn a_write_concern_error_acknowledges_nothing() {
+    write_concern_error("").await;
+}
+
+pub async fn write_concern_error(engine: &str) {
     for batch in [1, 10] {
-        let (server, ended) = run(batch, Answer::WriteConcernError { code: 64 }).await;
+        let (server, ended) = run(batch, engine, Answer::WriteConcernError { code: 64 }).await;
         let report = ended.report();
         let [ok, failed, unknown, _] = counts(&report);
         assert!(unknown >= 1 && failed == 0, "{report}");
@@ -101,8 +115,12 @@ async fn a_write_concern_error_acknowledges_nothing() {
 /// What the tool says about its write concern is what it sends, and it reads back what a majority has.
 #[tokio::test]
 async fn the_concerns_in_the_manifest_are_those_on_the_wire() {
+    concerns("").await;
+}
+
+pub async fn concerns(engine: &str) {
     let server = FakeServer::start(Script::default());
-    let ended = Run::new(&inserts(2), &server.uri()).finish().await;
+    let ended = Run::new(&inserts(2, engine), &server.uri()).finish().await;
     let insert = server.last("insert").unwrap();
     assert_eq!(insert.get_document("writeConcern").unwrap().get_str("w").unwrap(), "majority");
     let update = server.last("update").unwrap();
@@ -111,7 +129,7 @@ async fn the_concerns_in_the_manifest_are_those_on_the_wire() {
     assert_eq!(find.get_document("readConcern").unwrap().get_str("level").unwrap(), "majority");
     assert_eq!(ended.report()["manifest"]["workloads"][0]["write_concern"], "majority");
 
-    let weak = format!("{}write_concern = 1\n", inserts(2));
+    let weak = format!("{}write_concern = 1\n", inserts(2, engine));
     let server = FakeServer::start(Script::default());
     let ended = Run::new(&weak, &server.uri()).finish().await;
     let insert = server.last("insert").unwrap();
@@ -127,7 +145,7 @@ async fn the_load_gets_over_lost_replies_and_refusals() {
     let rules = [Answer::CutReply, Answer::WriteConcernError { code: 64 }, refused];
     let rules = (2..).zip(rules).map(|(n, answer)| Rule::insert(When::Nth(n), answer)).collect();
     let server = FakeServer::start(Script { rules, ..Script::default() });
-    let scenario = inserts(1).replace("documents = 0", "documents = 9_500");
+    let scenario = inserts(1, "").replace("documents = 0", "documents = 9_500");
     let ended = Run::new(&scenario, &server.uri()).finish().await;
     let report = ended.report();
     assert_eq!(number(&report["load"]["documents"]), 9_500);
@@ -140,10 +158,14 @@ async fn the_load_gets_over_lost_replies_and_refusals() {
 /// An update that nobody knows of may have changed the document or not: either version is right.
 #[tokio::test]
 async fn an_update_of_unknown_outcome_is_no_corruption() {
+    unknown_update("").await;
+}
+
+pub async fn unknown_update(engine: &str) {
     let cut = Rule { command: "update", when: When::Every(5), answer: Answer::CutReply };
     let service_time = Duration::from_millis(5);
     let server = FakeServer::start(Script { service_time, rules: vec![cut], ..Script::default() });
-    let scenario = inserts(1).replace("documents = 0", "documents = 20");
+    let scenario = inserts(1, engine).replace("documents = 0", "documents = 20");
     let scenario = scenario.replace("{ insert = { batch = 1 } }", "{ mix = { read = 1, update = 1 } }");
     let ended = Run::new(&scenario.replace("2s", "4s"), &server.uri()).finish().await;
     let report = ended.report();

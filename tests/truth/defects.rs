@@ -48,7 +48,7 @@ fn remove(documents: &mut Documents, keys: &[i64]) {
 }
 
 /// Turns one bit of the last character of its text.
-fn spoil(documents: &mut Documents, key: i64) {
+pub fn spoil(documents: &mut Documents, key: i64) {
     let document = documents.get_mut(&Id::Number(key)).unwrap();
     let mut bytes = document.as_bytes().to_vec();
     let last_character = bytes.len() - 3;

@@ -21,10 +21,14 @@ op = "insert"
 
 #[tokio::test]
 async fn every_third_insert_finds_no_primary() {
+    no_primary("").await;
+}
+
+pub async fn no_primary(engine: &str) {
     let refused = Answer::Error { code: 10107, labels: vec!["RetryableWriteError"] };
     let rules = vec![Rule::insert(When::Every(3), refused)];
     let server = FakeServer::start(Script { rules, ..Script::default() });
-    let scenario = format!("{WRITERS}[limits]\nerror_share = {{ writers = 0.5 }}\n");
+    let scenario = format!("{WRITERS}{engine}[limits]\nerror_share = {{ writers = 0.5 }}\n");
     let ended = Run::new(&scenario, &server.uri()).finish().await;
     let report = ended.report();
     let (work, books) = (&report["workloads"][0], &report["ledger"]);

@@ -116,8 +116,13 @@ fn check_timeline(ended: &Ended, workers: u64) {
 
 #[tokio::test]
 async fn an_open_loop_counts_every_arrival_of_a_freeze() {
+    open_loop("").await;
+}
+
+pub async fn open_loop(engine: &str) {
     let server = frozen(20..30);
-    let ended = Run::new(&readers(60, "workers = 8\nrate = \"100/s\""), &server.uri()).finish().await;
+    let scenario = readers(60, &format!("workers = 8\nrate = \"100/s\"\n{engine}"));
+    let ended = Run::new(&scenario, &server.uri()).finish().await;
     check_open_loop(&ended);
     check_timeline(&ended, 8);
     // No fault was planned and no limit set, and all documents are there: nothing speaks against it.
@@ -127,8 +132,13 @@ async fn an_open_loop_counts_every_arrival_of_a_freeze() {
 
 #[tokio::test]
 async fn a_closed_loop_shows_the_freeze_as_one_long_operation_of_each_worker() {
+    closed_loop("").await;
+}
+
+pub async fn closed_loop(engine: &str) {
     let server = frozen(3..7);
-    let ended = Run::new(&readers(10, "workers = 4"), &server.uri()).finish().await;
+    let scenario = readers(10, &format!("workers = 4\n{engine}"));
+    let ended = Run::new(&scenario, &server.uri()).finish().await;
     let report = ended.report();
     let response = &report["workloads"][0]["response_us"];
     // The upper edges leave room for a machine with other work; nothing here can be too short.
@@ -147,8 +157,12 @@ async fn a_closed_loop_shows_the_freeze_as_one_long_operation_of_each_worker() {
 /// counts as failed at its deadline.
 #[tokio::test]
 async fn a_freeze_that_outlasts_the_run_is_not_cut_off() {
+    outlasting("").await;
+}
+
+pub async fn outlasting(engine: &str) {
     let server = frozen(5..12);
-    let scenario = readers(8, "workers = 4\nrate = \"100/s\"").replace("30s", "2s");
+    let scenario = readers(8, &format!("workers = 4\nrate = \"100/s\"\n{engine}")).replace("30s", "2s");
     let ended = Run::new(&scenario, &server.uri()).finish().await;
     let report = ended.report();
     let work = &report["workloads"][0];

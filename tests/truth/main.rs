@@ -14,5 +14,7 @@ mod exit_codes;
 mod freeze;
 mod load;
 mod long_freeze;
+mod operations;
 mod secrets;
 mod silence;
+mod wire;

@@ -48,9 +48,13 @@ fn silent(from: Origin) -> FakeServer {
 
 #[tokio::test]
 async fn swallowed_inserts_are_unknown_at_their_deadline() {
+    inserts("").await;
+}
+
+pub async fn inserts(engine: &str) {
     let server = silent(Origin::Arrival("insert", 1));
-    let workload = "op = \"insert\"\ndeadline = \"1s\"";
-    let ended = Run::new(&scenario(10, 0, workload), &server.uri()).finish().await;
+    let workload = format!("op = \"insert\"\ndeadline = \"1s\"\n{engine}");
+    let ended = Run::new(&scenario(10, 0, &workload), &server.uri()).finish().await;
     let report = ended.report();
     let (work, books) = (&report["workloads"][0], &report["ledger"]);
     let [ok, unknown] = ["ok", "unknown"].map(|name| number(&work[name]));
@@ -67,9 +71,13 @@ async fn swallowed_inserts_are_unknown_at_their_deadline() {
 
 #[tokio::test]
 async fn swallowed_reads_fail_at_their_deadline() {
+    reads("").await;
+}
+
+pub async fn reads(engine: &str) {
     let server = silent(Origin::Arrival("find", 2));
-    let workload = "op = \"read\"\ndeadline = \"1s\"";
-    let ended = Run::new(&scenario(10, 100, workload), &server.uri()).finish().await;
+    let workload = format!("op = \"read\"\ndeadline = \"1s\"\n{engine}");
+    let ended = Run::new(&scenario(10, 100, &workload), &server.uri()).finish().await;
     let work = &ended.report()["workloads"][0];
     assert!((12..=16).contains(&number(&work["failed"])), "{work}");
     assert_eq!((work["errors"][0]["class"].as_str(), number(&work["unknown"])), (Some("deadline"), 0));
@@ -104,11 +112,15 @@ async fn answers_after_the_deadline_are_booked() {
 /// anybody else: each read checks that it got the document it asked for.
 #[tokio::test]
 async fn late_answers_are_never_taken_for_others() {
+    late_answers("").await;
+}
+
+pub async fn late_answers(engine: &str) {
     let late = Answer::Late(Duration::from_millis(900));
     let rules = vec![Rule { command: "find", when: When::Every(3), answer: late }];
     let server = FakeServer::start(Script { rules, ..Script::default() });
-    let workload = "op = \"read\"\ndeadline = \"300ms\"";
-    let ended = Run::new(&scenario(5, 100, workload), &server.uri()).finish().await;
+    let workload = format!("op = \"read\"\ndeadline = \"300ms\"\n{engine}");
+    let ended = Run::new(&scenario(5, 100, &workload), &server.uri()).finish().await;
     let work = &ended.report()["workloads"][0];
     let [ok, failed] = ["ok", "failed"].map(|name| number(&work[name]));
     assert!((ok / 2).abs_diff(failed) <= 4, "{work}");

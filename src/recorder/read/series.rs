@@ -76,11 +76,14 @@ pub fn read(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Median and slowest second of the load. The first and the last second are not whole ones, and a load that
-/// goes on begins with reading.
+/// Median and slowest second of the load: of its first pass, until the last document was in. The first and the
+/// last second are not whole ones, and a load that goes on begins with reading.
 fn read_load(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
-    let rows = rows::<LoadSecond>(&dir.join("load.csv"))?;
+    let mut rows = rows::<LoadSecond>(&dir.join("load.csv"))?;
     let Some(load) = &mut record.load else { return Ok(()) };
+    let pass = rows.iter().enumerate().take_while(|(at, row)| row.t_s == *at as u64).count();
+    rows.truncate(pass);
+    rows.truncate(rows.iter().rposition(|row| row.documents > 0).map_or(0, |last| last + 1));
     let reading =
         if load.done.resumed { rows.iter().take_while(|row| row.documents == 0).count() } else { 0 };
     let rows = &rows[reading..];
@@ -204,5 +207,7 @@ mod tests {
         assert_eq!(pace(true, &[0, 0, 7, 900, 950, 3]), [Some(950), Some(900), Some(3)]);
         assert_eq!(pace(false, &[0, 0, 7, 900, 950, 3]), [Some(900), Some(0), Some(1)]);
         assert_eq!(pace(true, &[0, 0]), [None, None, None]);
+        // Indexes are built when all is in.
+        assert_eq!(pace(false, &[7, 900, 3, 0, 0]), [Some(900), Some(900), Some(1)]);
     }
 }

@@ -1,6 +1,7 @@
 //! Whole scenarios in, checked scenarios or problems with their places out.
 
 mod distributions;
+mod operations;
 mod overrides;
 mod rates;
 mod reads;

@@ -46,7 +46,8 @@ fn changes_what_it_names() {
     assert_eq!(scenario.duration, Duration::from_secs(600));
     assert_eq!(scenario.seed, Some(7));
     assert_eq!(scenario.workloads[1].rate_ops_s, Some(200.0));
-    assert_eq!((scenario.workloads[0].workers, scenario.workloads[0].batch), (100, 10));
+    let insert = Op::Insert { batch: 10, ordered: true };
+    assert_eq!((scenario.workloads[0].workers, &scenario.workloads[0].mix), (100, &vec![(insert, 1.0)]));
     assert_eq!(scenario.limits.p99["readers"], Duration::from_millis(20));
     assert_eq!(scenario.faults[0].when.offsets(scenario.duration).count(), 5);
     let Cluster::Managed(managed) = &scenario.cluster else { panic!("not managed") };

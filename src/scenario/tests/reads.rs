@@ -5,6 +5,7 @@ use faults::process::End;
 use super::*;
 use crate::plan::Plan;
 
+const INSERT: Op = Op::Insert { batch: 1, ordered: true };
 const S: fn(u64) -> Duration = Duration::from_secs;
 
 #[test]
@@ -23,7 +24,8 @@ fn defaults() {
     assert_eq!((data.shape, data.documents), (Shape::Row, 100_000));
     assert_eq!((data.database.as_str(), data.collection.as_str()), ("soak", "docs"));
     let [workload] = scenario.workloads.as_slice() else { panic!("not one workload") };
-    assert_eq!((workload.workers, workload.rate_ops_s, workload.batch), (1, None, 1));
+    assert_eq!((workload.workers, workload.rate_ops_s), (1, None));
+    assert_eq!((&workload.mix, workload.read_concern), (&vec![(Op::Read, 1.0)], ReadConcern::Local));
     assert_eq!(
         (workload.write_concern, workload.distribution),
         (WriteConcern::Majority, Distribution::Uniform)
@@ -45,9 +47,10 @@ fn every_key() {
     assert_eq!(scenario.dataset.documents, 3_000_000_000);
     assert_eq!(scenario.dataset.indexes, ["field0", "field9"]);
     let [writers, readers] = scenario.workloads.as_slice() else { panic!("not two workloads") };
-    assert_eq!((writers.batch, writers.rate_ops_s), (100, Some(0.5)));
+    assert_eq!(writers.mix, [(Op::Insert { batch: 100, ordered: false }, 1.0)]);
+    assert_eq!((writers.rate_ops_s, writers.read_concern), (Some(0.5), ReadConcern::Majority));
     assert_eq!(writers.write_concern, WriteConcern::Nodes(2));
-    assert_eq!(readers.mix, [(OpKind::Insert, 1.0), (OpKind::Read, 94.0), (OpKind::Update, 5.0)]);
+    assert_eq!(readers.mix, [(INSERT, 1.0), (Op::Read, 94.0), (Op::Update, 5.0)]);
     assert_eq!(readers.distribution, Distribution::Zipfian { exponent: 0.8, scrambled: true });
     assert_eq!((readers.read_preference, readers.deadline), (ReadPreference::SecondaryPreferred, S(3)));
     assert_eq!((writers.engine, readers.engine), (Engine::Driver, Engine::Wire));
@@ -90,8 +93,9 @@ indexes = ["field0", "field9"]
 name = "writers"
 workers = 4
 rate = "30/m"
-op = { insert = { batch = 100 } }
+op = { insert = { batch = 100, ordered = false } }
 write_concern = 2
+read_concern = "majority"
 
 [[workload]]
 name = "readers"
@@ -135,22 +139,6 @@ fn counts_in_every_form() {
     for documents in ["1_000_000", "1e6", "\"1_000_000\"", "\"1M\"", "0xF4240"] {
         let scenario = good(&text("", &format!("[dataset]\ndocuments = {documents}")));
         assert_eq!(scenario.dataset.documents, 1_000_000, "{documents}");
-    }
-}
-
-#[test]
-fn forms_of_an_operation() {
-    for (op, mix, batch) in [
-        ("{ insert = { batch = 5 } }", vec![(OpKind::Insert, 1.0)], 5),
-        ("{ insert = {} }", vec![(OpKind::Insert, 1.0)], 1),
-        ("\"insert\"", vec![(OpKind::Insert, 1.0)], 1),
-        ("\"read\"", vec![(OpKind::Read, 1.0)], 1),
-        ("{ read = {} }", vec![(OpKind::Read, 1.0)], 1),
-        ("{ update = {} }", vec![(OpKind::Update, 1.0)], 1),
-        ("{ mix = { update = 1, read = 0.5 } }", vec![(OpKind::Read, 0.5), (OpKind::Update, 1.0)], 1),
-    ] {
-        let scenario = good(&format!("duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = {op}\n"));
-        assert_eq!((&scenario.workloads[0].mix, scenario.workloads[0].batch), (&mix, batch), "{op}");
     }
 }
 

@@ -87,16 +87,6 @@ fn not_yet() {
         r#""engine" in [[workload]]: unknown engine "wires""#,
         "did you mean \"wire\"? (valid: driver, wire)",
     );
-    refused(
-        "duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = { mix = { «scan = 1, read = 1 } }\n",
-        r#"operation "scan" in op.mix of [[workload]] is not in this version yet"#,
-        "insert, read, update",
-    );
-    refused(
-        "duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = «{ aggregate = {} }\n",
-        r#""op" in [[workload]]: operation "aggregate" is not in this version yet"#,
-        "insert, read, update, mix",
-    );
 }
 
 #[test]
@@ -172,27 +162,6 @@ fn datasets() {
 
 #[test]
 fn workloads() {
-    let op = |op: &str| format!("duration = \"1m\"\n[[workload]]\nname = \"w\"\nop = {op}\n");
-    refused(
-        &op("{ insert = { batch = «0 } }"),
-        r#""batch" in op.insert of [[workload]]: 0 is out of range"#,
-        "from 1 to 100000",
-    );
-    refused(&op("{ read = { «batch = 1 } }"), r#"unknown key "batch" in op.read of [[workload]]"#, "");
-    refused(&op("«{ read = {}, update = {} }"), r#""op" in [[workload]]: names more than one operation"#, "");
-    refused(&op("«{}"), r#""op" in [[workload]]: names no operation"#, "");
-    refused(&op("«\"mix\""), r#""op" in [[workload]]: a mix needs its parts"#, "read = 95");
-    refused(&op("«{ mix = {} }"), r#""op" in [[workload]]: a mix needs its parts"#, "read = 95");
-    refused(
-        &op("{ mix = { «raed = 1 } }"),
-        r#"unknown operation "raed" in op.mix of [[workload]]"#,
-        "did you mean \"read\"?",
-    );
-    refused(
-        &op("{ mix = { read = «0, update = 1 } }"),
-        r#""read" in op.mix of [[workload]]: 0 is out of range"#,
-        "above zero",
-    );
     refused(
         &text("", "write_concern = «0"),
         r#""write_concern" in [[workload]]: 0 is refused"#,

@@ -131,7 +131,9 @@ impl<'a> Answer<'a> {
         let mut batch = Batch(Some(Elements::of(list)?));
         let mut errors = Vec::new();
         while let Some(document) = batch.next_document()? {
-            errors.push(Refusal::read(document)?);
+            let mut error = Refusal::read(document)?;
+            error.index = index(document)?;
+            errors.push(error);
         }
         Ok(errors)
     }
@@ -168,7 +170,6 @@ impl Refusal {
         let mut elements = Elements::of(document)?;
         while let Some(element) = elements.next_element()? {
             match element.name {
-                b"index" => refusal.index = index(element)?,
                 b"code" => refusal.code = number(element).unwrap_or_default(),
                 b"codeName" => refusal.code_name = element.as_text().unwrap_or_default(),
                 b"errmsg" => refusal.message = element.as_text().unwrap_or_default(),
@@ -180,8 +181,9 @@ impl Refusal {
 }
 
 /// Whose write it was must be known for sure.
-fn index(element: Element<'_>) -> Result<usize, FormatError> {
-    let index = element.as_i64().and_then(|index| usize::try_from(index).ok());
+fn index(error: &[u8]) -> Result<usize, FormatError> {
+    let index = Elements::of(error)?.find(b"index")?.and_then(|element| element.as_i64());
+    let index = index.and_then(|index| usize::try_from(index).ok());
     index.ok_or_else(|| FormatError::Document("a write error without its index".into()))
 }
 
@@ -239,6 +241,8 @@ mod tests {
     #[test]
     fn a_write_error_of_nobody_knows_which_write_is_refused() {
         let reply = rawdoc! { "ok": 1.0, "writeErrors": [{ "index": "a", "code": 1 }] };
+        assert!(Answer::read(reply.as_bytes()).unwrap().write_errors().is_err());
+        let reply = rawdoc! { "ok": 1.0, "writeErrors": [{ "code": 1 }] };
         assert!(Answer::read(reply.as_bytes()).unwrap().write_errors().is_err());
         let reply = rawdoc! { "ok": 1.0, "writeErrors": [1] };
         assert!(Answer::read(reply.as_bytes()).unwrap().write_errors().is_err());

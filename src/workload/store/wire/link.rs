@@ -46,15 +46,15 @@ impl Traffic {
 enum Stage {
     Selecting(Wants),
     Connecting(Arc<str>),
-    Exchanging(usize),
+    Exchanging(usize, Wants),
     Done,
 }
 
 /// What is known of an operation that was dropped at its deadline.
 #[derive(Debug)]
 pub(super) enum GivenUp {
-    /// The server may carry it out.
-    Sent,
+    /// The server may carry out what was asked last.
+    Sent(Wants),
     /// It surely will not, and that is why.
     NotSent(Outcome),
 }
@@ -142,7 +142,6 @@ impl Link {
         message: &mut Message,
         wants: Wants,
     ) -> Result<&[u8], Outcome> {
-        self.stage = Stage::Connecting(Arc::clone(addr));
         let at = match self.line_to(addr).await {
             Ok(at) => at,
             Err(text) => {
@@ -151,7 +150,7 @@ impl Link {
                 return Err(outcome::of_no_connection(&text));
             }
         };
-        self.stage = Stage::Exchanging(at);
+        self.stage = Stage::Exchanging(at, wants);
         let exchanged = self.lines[at].1.exchange(message).await;
         self.stage = Stage::Done;
         if let Err(error) = exchanged {
@@ -191,16 +190,17 @@ impl Link {
                 let text = format!("connecting to {addr}");
                 GivenUp::NotSent(outcome::of_not_sent_in_time(seconds, &text))
             }
-            Stage::Exchanging(at) => {
+            Stage::Exchanging(at, wants) => {
                 let (was_sent, addr) = (self.lines[at].1.has_sent(), Arc::clone(&self.lines[at].0));
                 self.lose(at);
                 if was_sent {
-                    return GivenUp::Sent;
+                    return GivenUp::Sent(wants);
                 }
                 let text = format!("{addr} takes no more bytes");
                 GivenUp::NotSent(outcome::of_not_sent_in_time(seconds, &text))
             }
-            Stage::Done => GivenUp::Sent,
+            // Between two exchanges nothing is waited for.
+            Stage::Done => GivenUp::Sent(Wants::Write),
         }
     }
 
@@ -239,6 +239,7 @@ impl Link {
             }
             self.lose(at);
         }
+        self.stage = Stage::Connecting(Arc::clone(addr));
         let failed = |error: &dyn std::fmt::Display| format!("connect to {addr}: {error}");
         let mut line = Line::connect(addr).await.map_err(|e| failed(&e))?;
         line.greet("mongosoak").await.map_err(|e| failed(&e))?;
