@@ -186,3 +186,17 @@ fn read_concerns() {
         "read_preference = \"primary\"",
     );
 }
+
+#[test]
+fn the_wire_engine_takes_one_document_at_a_time() {
+    good(&format!("{}engine = \"wire\"\n", op("{ mix = { insert = 1, replace = 1, delete = 1 } }")));
+    for (many, kind) in
+        [("\"scan\"", "scan"), ("\"aggregate\"", "aggregate"), ("{ mix = { read = 1, scan = 1 } }", "scan")]
+    {
+        refused(
+            &format!("{}engine = «\"wire\"\n", op(many)),
+            &format!(r#""engine" in [[workload]]: engine "wire" has no {kind}"#),
+            "driver",
+        );
+    }
+}
