@@ -17,7 +17,7 @@ use mongosoak::cluster::{Lifetime, ManagedCluster, Start, binary};
 use mongosoak::dataset::Documents;
 use mongosoak::event::Events;
 use mongosoak::scenario::{Dataset, Managed, Shape, Topology};
-use mongosoak::workload;
+use mongosoak::workload::{self, Loading, Unfinished};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -68,16 +68,25 @@ async fn bench(documents: u64) -> Result<(), Failure> {
 async fn load(client: &Client, collection: &str, documents: u64) -> Result<f64, Failure> {
     let dataset = Dataset {
         shape: Shape::Row,
+        seed: None,
         documents,
         database: "bench".into(),
         collection: collection.into(),
         indexes: Vec::new(),
     };
-    let (progress, stop) = (Arc::default(), CancellationToken::new());
-    let content = Documents::new(Shape::Row, 1);
-    let loaded = workload::load(client, &dataset, content, Clock::start(), &progress, &stop).await?;
-    client.database("bench").collection::<RawDocumentBuf>(collection).drop().await?;
-    Ok(documents as f64 / loaded.as_secs_f64())
+    let at = Loading {
+        client: client.clone(),
+        dataset,
+        documents: Documents::new(Shape::Row, 1),
+        seed: 1,
+        clock: Clock::start(),
+        stall: workload::STALL,
+        stop: CancellationToken::new(),
+        counters: Arc::default(),
+    };
+    let loaded = workload::load(&at, Unfinished::Refuse).await?;
+    workload::drop_ours(&at).await?;
+    Ok(documents as f64 / loaded.filling.as_secs_f64())
 }
 
 /// Documents per second of the loop that anybody would write.

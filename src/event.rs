@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc};
 
 use crate::clock::{Clock, Moment};
-use crate::recording::{FaultOutcome, Ledger, OwnSecond, Probe, Step};
+use crate::recording::{FaultOutcome, Ledger, Load, LoadSecond, OwnSecond, Probe, Step};
 
 /// Something that happened, as one line of `events.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,15 +48,15 @@ pub enum Event {
         term: Option<i64>,
     },
     /// The dataset is in.
-    Loaded {
-        /// Documents.
-        documents: u64,
+    Loaded(Box<Load>),
+    /// One second of the load: a row of `load.csv`, not a line of `events.jsonl`.
+    LoadSecond(LoadSecond),
+    /// Every loaded key was looked up.
+    LoadChecked {
+        /// All are there, with the right content, and nothing else is.
+        complete: bool,
         /// How long it took.
         seconds: f64,
-        /// `collStats.storageSize`, in bytes.
-        storage_bytes: Option<u64>,
-        /// `collStats.size`, in bytes.
-        data_bytes: Option<u64>,
     },
     /// The first command of a fault was issued.
     FaultInjected {

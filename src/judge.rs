@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::analysis::verdict::JudgeInput;
+use crate::analysis::verdict::{Goal, JudgeInput};
 use crate::analysis::{self, limits, own_load, saturation, scaling, searching, verdict};
 use crate::event::Phase;
 use crate::exit::Outcome;
@@ -72,12 +72,16 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
     }
     // Of a run that broke before anything was measured, why it broke is all there is to say.
     let began = record.phase.is_some_and(|p| p >= Phase::Measure);
+    let loading = record.manifest["goal"] == "load";
+    let goal = if loading { Goal::Load(record.load.as_ref()) } else { Goal::Run };
     let input = JudgeInput {
+        goal,
         faults: if began { &faults } else { &[] },
         workloads: if began { &workloads } else { &[] },
         limits: if began { &limits } else { &[] },
         ledger: record.ledger.as_ref(),
-        ledger_expected: measured && scenario.workloads.iter().any(has_writes),
+        ledger_expected: record.manifest["verify"] == true && record.load.is_some()
+            || measured && scenario.workloads.iter().any(has_writes),
         tester: &record.tester,
         workers_lost: &lost,
         saturated: if measured { saturated(record, scenario, &faults) } else { None },
@@ -145,7 +149,7 @@ fn interrupted(record: &RunRecord) -> Option<String> {
         record.phase.map_or("before the first phase".into(), |p| format!("at the phase \"{}\"", p.word()));
     let measured = record.recording.duration_s;
     Some(match record.phase {
-        Some(phase) if phase >= Phase::Heal => {
+        Some(phase) if phase >= Phase::Heal && measured > 0.0 => {
             format!("{signal} after {measured:.0} s of the measured phase")
         }
         _ => format!("{signal} {phase}"),

@@ -2,7 +2,6 @@
 //! of primary, and a status every ten seconds. No control codes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{broadcast, watch};
@@ -83,8 +82,13 @@ impl Progress {
 
     /// Prints how far something long is (`what`: "documents loaded"), until `stop`.
     #[expect(clippy::cast_precision_loss, reason = "for people")]
-    pub async fn counting(self, what: &str, progress: Arc<AtomicU64>, total: u64, stop: CancellationToken) {
-        let done = || progress.load(Ordering::Relaxed);
+    pub async fn counting(
+        self,
+        what: &str,
+        done: impl Fn() -> u64 + Send,
+        total: u64,
+        stop: CancellationToken,
+    ) {
         let mut before = done();
         loop {
             tokio::select! {
@@ -118,8 +122,16 @@ fn words(event: &Event) -> Option<String> {
             let term = term.map(|t| format!(", term {t}")).unwrap_or_default();
             format!("primary: {} -> {}{term}", name(from), name(to))
         }
-        Event::Loaded { documents, seconds, .. } => {
-            format!("{} documents loaded in {}", count(*documents), duration_s(*seconds))
+        Event::Loaded(load) if load.inserted == 0 && load.resumed => {
+            format!("{} documents are loaded already", count(load.documents))
+        }
+        Event::Loaded(load) => {
+            let (inserted, all) = (count(load.inserted), count(load.documents));
+            format!("{inserted} documents loaded in {}, {all} in all", duration_s(load.seconds))
+        }
+        Event::LoadChecked { complete, seconds } => {
+            let result = if *complete { "all are there" } else { "NOT as loaded" };
+            format!("every loaded key looked up in {}: {result}", duration_s(*seconds))
         }
         Event::FaultInjected { fault, nodes } => format!("{fault} injected on {}", nodes.join(", ")),
         Event::FaultEffective { fault } => format!("{fault} took effect"),
@@ -148,6 +160,8 @@ fn words(event: &Event) -> Option<String> {
                 if trouble > 0 { format!(", {} missed or not ok", count(trouble)) } else { String::new() };
             format!("{}: p99 {p99}{trouble}", per_second(probe.rate_ops_s))
         }
-        Event::TesterUsage { .. } | Event::OwnSecond(_) | Event::Finished => return None,
+        Event::TesterUsage { .. } | Event::LoadSecond(_) | Event::OwnSecond(_) | Event::Finished => {
+            return None;
+        }
     })
 }

@@ -203,6 +203,47 @@ pub enum FaultOutcome {
     Failed,
 }
 
+/// How the collection was filled before the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Load {
+    /// Documents that are there now.
+    pub documents: u64,
+    /// Of these, written by this load.
+    pub inserted: u64,
+    /// Something was there before.
+    pub resumed: bool,
+    /// Fresh documents of earlier runs that were removed.
+    pub removed: u64,
+    /// From the first batch to the confirmation by a majority.
+    pub seconds: f64,
+    /// For the secondary indexes, after that.
+    pub index_seconds: f64,
+    /// `collStats.storageSize`.
+    pub storage_bytes: Option<u64>,
+    /// `collStats.size`.
+    pub data_bytes: Option<u64>,
+    /// `collStats.totalIndexSize`.
+    pub index_bytes: Option<u64>,
+    /// What the data directories of our own servers take on disk.
+    pub disk_bytes: Option<u64>,
+}
+
+/// One second of a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadSecond {
+    /// Second of the load, from 0.
+    pub t_s: u64,
+    /// Documents written in it.
+    pub documents: u64,
+    /// Insert commands answered in it.
+    pub batches: u64,
+    /// Commands that failed in it and were tried again.
+    pub failed_tries: u64,
+    /// Bytes of these documents.
+    pub bytes: u64,
+}
+
 /// What became of the acknowledged writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {

@@ -216,6 +216,7 @@ fn outcome_of(report: &FaultReport, rows: &[Second]) -> Outcome {
     let ledger = Ledger::default();
     let limits = limits::evaluate(&limits, faults, workloads, Some(&ledger));
     judge(&JudgeInput {
+        goal: super::verdict::Goal::Run,
         faults,
         workloads,
         limits: &limits,

@@ -9,7 +9,7 @@ use super::limits::{self, FaultMeasure, Measured};
 use crate::exit::Outcome;
 use crate::recording::FaultOutcome;
 use crate::report::data::{
-    FaultReport, Impact, Ledger, LimitResult, Reason, Tester, Verdict, WorkloadReport,
+    FaultReport, Impact, Ledger, LimitResult, Load, Reason, Tester, Verdict, WorkloadReport,
 };
 
 /// Longest that the tester may stand still, in seconds: nothing was measured meanwhile.
@@ -38,8 +38,19 @@ pub struct JudgeInput<'a> {
     pub interrupted: Option<String>,
     /// What broke in the tester or its infrastructure, each a sentence.
     pub errors: &'a [String],
+    /// What the run was for.
+    pub goal: Goal<'a>,
     /// Findings that were judged where they were seen: a server that ended by itself, a full disk.
     pub findings: &'a [Reason],
+}
+
+/// What a run was for.
+#[derive(Clone, Copy, Debug)]
+pub enum Goal<'a> {
+    /// To drive and judge.
+    Run,
+    /// To fill the collection; what came of it, if anything.
+    Load(Option<&'a Load>),
 }
 
 /// Judges a run.
@@ -223,6 +234,12 @@ fn with_unit(value: f64, unit: &str) -> String {
 
 /// Whether anything was measured at all.
 fn evidence(input: &JudgeInput<'_>, reasons: &mut Vec<Reason>) {
+    if let Goal::Load(load) = input.goal {
+        if load.is_none() {
+            add(reasons, Outcome::Inconclusive, "the collection was not filled");
+        }
+        return;
+    }
     if input.workloads.is_empty() {
         add(reasons, Outcome::Inconclusive, "nothing was measured: there is no workload");
     }
@@ -266,6 +283,16 @@ fn baselines(fault: &FaultReport, reasons: &mut Vec<Reason>) {
 
 /// What a pass rests on.
 fn pass(input: &JudgeInput<'_>) -> String {
+    if let Goal::Load(load) = input.goal {
+        let documents = load.map_or(0, |load| load.done.documents);
+        let looked_up = match input.ledger {
+            Some(ledger) => {
+                format!("every key was looked up: {} documents were found as written", ledger.present)
+            }
+            None => "no key was looked up (--no-verify)".into(),
+        };
+        return format!("{documents} documents are loaded, {looked_up}");
+    }
     let faults = match input.faults.len() {
         0 => "no fault was planned".into(),
         n => format!("{n} of {n} planned faults took effect"),

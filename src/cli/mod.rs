@@ -3,6 +3,7 @@
 mod cluster;
 mod doctor;
 mod faults;
+mod load;
 mod run;
 
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ Example: mongosoak run scenarios/quick.toml";
 enum Command {
     /// Start or attach the cluster, load, drive, inject, judge, report
     Run(run::RunArguments),
+    /// Only bring up the cluster and fill its collection; goes on where an earlier load was cut off
+    Load(load::LoadArguments),
     /// Print what `run` would do, every fault with its time; touches nothing
     Plan(run::PlanArguments),
     /// Parse and cross-check scenarios; all problems at once, with line and column
@@ -87,6 +90,7 @@ enum Colour {
 pub async fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Run(arguments) => run::run(&arguments).await,
+        Command::Load(arguments) => load::load(&arguments).await,
         Command::Plan(arguments) => run::plan(&arguments),
         Command::Check(arguments) => run::check(&arguments).await,
         Command::Report(arguments) => run::report(&arguments),

@@ -12,6 +12,7 @@ use crate::exit::Outcome;
 use crate::plan::Plan;
 use crate::report::text::Style;
 use crate::report::{self, json, scaling, text};
+use crate::run::Goal;
 use crate::scenario::{self, Cluster, Problems, Scenario, Source};
 use crate::signals::{Listener, Stop};
 use crate::{entropy, judge, run as conductor};
@@ -19,6 +20,16 @@ use crate::{entropy, judge, run as conductor};
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
+    #[command(flatten)]
+    conduct: ConductArguments,
+    /// Keep the nodes' data also after a pass
+    #[arg(long)]
+    keep_data: bool,
+}
+
+/// Arguments of everything that works on a cluster.
+#[derive(Debug, Args)]
+pub struct ConductArguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
     /// Run directory; else `runs/<scenario>/<UTC time>-<seed>`, with a link `latest`
@@ -30,9 +41,12 @@ pub struct RunArguments {
     /// No progress lines, only the summary
     #[arg(long, short)]
     quiet: bool,
-    /// Keep the nodes' data also after a pass
+    /// Folder of the nodes' data: of an earlier `load` or run, which is used and kept, or a new one
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Drop the collection of an earlier load first, and load anew
     #[arg(long)]
-    keep_data: bool,
+    drop: bool,
     /// When to colour
     #[arg(long, value_enum, default_value_t = Colour::Auto)]
     color: Colour,
@@ -80,10 +94,20 @@ pub enum Format {
 
 /// `run`.
 pub async fn run(arguments: &RunArguments) -> Outcome {
+    conduct(&arguments.conduct, Goal::Run, arguments.keep_data).await
+}
+
+/// What `run` and `load` have in common: all of it but the goal.
+pub(super) async fn conduct(arguments: &ConductArguments, goal: Goal, keep_data: bool) -> Outcome {
     let (scenario, source) = match read(&arguments.scenario) {
         Ok(read) => read,
         Err(problems) => return complain(problems, Outcome::Usage),
     };
+    if let (Some(_), Cluster::Attached(_)) = (&arguments.data, &scenario.cluster) {
+        let text =
+            "--data is for servers that we start; a deployment that runs already keeps its data itself";
+        return complain(text, Outcome::Usage);
+    }
     let listener = match Listener::install() {
         Ok(listener) => listener,
         Err(error) => return complain(format!("listen to signals: {error}"), Outcome::Error),
@@ -98,7 +122,10 @@ pub async fn run(arguments: &RunArguments) -> Outcome {
         out: arguments.out.clone(),
         mongod: arguments.mongod.clone(),
         quiet: arguments.quiet,
-        keep_data: arguments.keep_data,
+        keep_data,
+        goal,
+        data: arguments.data.clone(),
+        drop: arguments.drop,
     };
     match conductor::run(request, stop).await {
         Ok(finished) => {

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use super::ClusterError;
+use super::managed::Start;
+use super::process::Lifetime;
 use crate::clock::Clock;
 use crate::file;
 use crate::scenario::{Managed, Topology};
@@ -127,6 +130,46 @@ impl Kept {
     }
 }
 
+/// The nodes of an earlier run, when nobody uses them any more. What a start that was cut off has left goes.
+pub async fn take_over(
+    start: &Start<'_>,
+    clock: Clock,
+    stop: &CancellationToken,
+) -> Result<Option<Kept>, ClusterError> {
+    let Some(kept) = Kept::read(&start.dir)? else {
+        return announce(start).map(|()| None);
+    };
+    if kept.ready {
+        kept.must_fit(&start.dir, start.settings)?;
+    }
+    tokio::select! {
+        unused = kept.unused(&start.dir, clock) => unused?,
+        () = stop.cancelled() => return Err(ClusterError::Stopped),
+    }
+    if kept.ready {
+        return Ok(Some(kept));
+    }
+    kept.clear(&start.dir)?;
+    Ok(None)
+}
+
+/// Says whose folder this is before there is anything in it. Clusters of `cluster start` have a description of
+/// their own.
+fn announce(start: &Start<'_>) -> Result<(), ClusterError> {
+    if start.lifetime == Lifetime::Detached {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&start.dir).map_err(|e| ClusterError::folder(&start.dir, &e))?;
+    let node = |n: u8| KeptNode { name: node_name(n), port: 0 };
+    let nodes = (1..=start.settings.members).map(node).collect();
+    Kept::new(start.settings.topology, nodes, false).write(&start.dir)
+}
+
+/// `node1`, `node2` ...
+pub fn node_name(number: u8) -> String {
+    format!("node{number}")
+}
+
 const fn word(topology: Topology) -> &'static str {
     match topology {
         Topology::Standalone => "standalone",
@@ -138,8 +181,13 @@ const fn word(topology: Topology) -> &'static str {
 fn user_of(node_dir: &Path) -> Option<i32> {
     let pid: i32 = std::fs::read_to_string(node_dir.join("db/mongod.lock")).ok()?.trim().parse().ok()?;
     let command = std::fs::read(PathBuf::from(format!("/proc/{pid}/cmdline"))).ok()?;
-    let db = node_dir.join("db").to_string_lossy().into_owned();
-    command.split(|byte| *byte == 0).any(|argument| argument == db.as_bytes()).then_some(pid)
+    // A run directory may hold only a link to the data.
+    let db = node_dir.join("db").canonicalize().ok()?;
+    let is_db = |argument: &[u8]| {
+        let path = PathBuf::from(String::from_utf8_lossy(argument).into_owned());
+        path.canonicalize().is_ok_and(|path| path == db)
+    };
+    command.split(|byte| *byte == 0).any(is_db).then_some(pid)
 }
 
 #[cfg(test)]

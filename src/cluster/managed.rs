@@ -14,11 +14,11 @@ use wire::CommandError;
 
 use super::ClusterError;
 use super::binary::Binary;
-use super::kept::{Kept, KeptNode};
+use super::kept::{self, Kept, KeptNode, node_name};
 use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
 use super::process::Lifetime;
 use super::replica_set::{self, SET_NAME};
-use crate::clock::{Clock, Moment};
+use crate::clock::Moment;
 use crate::event::{Event, Events};
 use crate::scenario::{Managed, Topology};
 
@@ -74,7 +74,7 @@ impl ManagedCluster {
         stop: &CancellationToken,
     ) -> Result<Self, ClusterError> {
         let clock = events.clock();
-        let kept = kept(start, clock, stop).await?;
+        let kept = kept::take_over(start, clock, stop).await?;
         let port = |n: u8| kept.as_ref().and_then(|k| k.nodes.get(usize::from(n) - 1)).map(|node| node.port);
         let nodes: Result<Vec<_>, _> = (1..=start.settings.members)
             .map(|n| Node::new(node_settings(start, n), port(n), clock).map(Arc::new))
@@ -111,18 +111,12 @@ impl ManagedCluster {
                 }
             };
         }
-        // Clusters of `cluster start` have a description of their own.
-        let keeps = start.lifetime == Lifetime::WithTester;
-        if keeps {
-            self.describe(false).write(&start.dir)?;
-        }
         self.bring_up(start.settings, stop).await?;
-        if keeps { self.describe(true).write(&start.dir) } else { Ok(()) }
-    }
-
-    fn describe(&self, ready: bool) -> Kept {
+        if start.lifetime == Lifetime::Detached {
+            return Ok(());
+        }
         let node = |node: &Arc<Node>| KeptNode { name: node.name().into(), port: node.port() };
-        Kept::new(self.topology, self.nodes.iter().map(node).collect(), ready)
+        Kept::new(self.topology, self.nodes.iter().map(node).collect(), true).write(&start.dir)
     }
 
     async fn bring_up(&self, settings: &Managed, stop: &CancellationToken) -> Result<(), ClusterError> {
@@ -276,31 +270,8 @@ impl ManagedCluster {
     }
 }
 
-/// The nodes of an earlier run, when nobody uses them any more. What a start that was cut off has left goes.
-async fn kept(
-    start: &Start<'_>,
-    clock: Clock,
-    stop: &CancellationToken,
-) -> Result<Option<Kept>, ClusterError> {
-    let Some(kept) = Kept::read(&start.dir)? else {
-        return Ok(None);
-    };
-    if kept.ready {
-        kept.must_fit(&start.dir, start.settings)?;
-    }
-    tokio::select! {
-        unused = kept.unused(&start.dir, clock) => unused?,
-        () = stop.cancelled() => return Err(ClusterError::Stopped),
-    }
-    if kept.ready {
-        return Ok(Some(kept));
-    }
-    kept.clear(&start.dir)?;
-    Ok(None)
-}
-
 fn node_settings(start: &Start<'_>, number: u8) -> Settings {
-    let name = format!("node{number}");
+    let name = node_name(number);
     Settings {
         dir: start.dir.join(&name),
         name,

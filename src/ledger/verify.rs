@@ -1,14 +1,17 @@
 //! Reads back what was acknowledged, key by key, and judges it.
 //!
-//! The scan walks the key space in ranges, on the primary with majority read concern. A range that
-//! fails is asked again from its start, so a restart or an election in the middle counts nothing twice.
+//! The scan walks the key space in ranges, several at the same time, on the primary with majority read
+//! concern. A range that fails is asked again from its start, so a restart or an election in the middle counts
+//! nothing twice.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::{RawDocumentBuf, doc};
 use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Collection};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Ledger;
@@ -19,6 +22,8 @@ use crate::recording::Ledger as Books;
 
 /// Keys per range: large enough that the round trip costs nothing, small enough to repeat (8 MB).
 const RANGE_KEYS: u64 = 20_000;
+/// Ranges that are read at the same time; more gain nothing on one mongod.
+const READERS: usize = 4;
 /// No range could be read for this long: the check stays incomplete.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(120);
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -28,7 +33,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(2);
 const MAX_STRANGERS: i64 = 10_000;
 
 /// Where the documents are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Deployment {
     /// A client of its own, or the run's.
     pub client: Client,
@@ -43,26 +48,25 @@ pub struct Deployment {
 /// Checks every key that may exist; `progress` counts them. Never fails: what could not be read is `unchecked`, with the
 /// reason. A cancelled check is incomplete, too.
 pub async fn verify(
-    ledger: &Ledger,
+    ledger: &Arc<Ledger>,
     at: &Deployment,
-    progress: &AtomicU64,
+    progress: &Arc<AtomicU64>,
     stop: &CancellationToken,
 ) -> Books {
     let acknowledged = ledger.acknowledged();
     let mut books = Books { acknowledged, ..Books::default() };
     let scan = Scan::new(ledger, at);
-    let mut from = 0;
-    while from < ledger.end() {
-        let to = (from + RANGE_KEYS).min(ledger.end());
-        match scan.range_with_retries(from, to, stop).await {
-            Ok(part) => add(&mut books, &part),
-            Err(why) => {
-                books.incomplete_because = Some(format!("keys from {from} on were not read: {why}"));
-                break;
-            }
-        }
-        progress.store(to, Ordering::Relaxed);
-        from = to;
+    let (mut readers, next) = (JoinSet::new(), Arc::new(AtomicU64::new(0)));
+    for _ in 0..READERS {
+        readers.spawn(scan.clone().ranges(Arc::clone(&next), Arc::clone(progress), stop.clone()));
+    }
+    while let Some(part) = readers.join_next().await {
+        let part = part.unwrap_or_else(|panic| {
+            let why = Some(format!("a reader of the check panicked: {panic}"));
+            Books { incomplete_because: why, ..Books::default() }
+        });
+        add(&mut books, &part);
+        books.incomplete_because = books.incomplete_because.or(part.incomplete_because);
     }
     if books.incomplete_because.is_none() {
         match scan.strangers_with_retries(stop).await {
@@ -73,6 +77,8 @@ pub async fn verify(
             }
         }
     }
+    // Readers end in any order.
+    books.samples.sort_by_cached_key(|s| (s.kind.clone(), s.key.parse::<u64>().ok(), s.key.clone()));
     books.unchecked = books.acknowledged.saturating_sub(books.checked);
     books.stale_reads = ledger.stale_reads();
     books.read_back = ledger.read_back();
@@ -85,14 +91,15 @@ pub async fn verify(
     books
 }
 
-struct Scan<'a> {
-    ledger: &'a Ledger,
-    at: &'a Deployment,
+#[derive(Clone)]
+struct Scan {
+    ledger: Arc<Ledger>,
+    at: Deployment,
     read: Collection<RawDocumentBuf>,
 }
 
-impl<'a> Scan<'a> {
-    fn new(ledger: &'a Ledger, at: &'a Deployment) -> Self {
+impl Scan {
+    fn new(ledger: &Arc<Ledger>, at: &Deployment) -> Self {
         let options = mongodb::options::CollectionOptions::builder()
             .read_concern(ReadConcern::majority())
             .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
@@ -100,7 +107,28 @@ impl<'a> Scan<'a> {
             .build();
         let database = at.client.database(&at.namespace.0);
         let read = database.collection_with_options(&at.namespace.1, options);
-        Self { ledger, at, read }
+        Self { ledger: Arc::clone(ledger), at: at.clone(), read }
+    }
+
+    /// Reads range after range until there are no more; the first that cannot be read ends it, for all readers.
+    async fn ranges(self, next: Arc<AtomicU64>, progress: Arc<AtomicU64>, stop: CancellationToken) -> Books {
+        let (end, mut books) = (self.ledger.end(), Books::default());
+        loop {
+            let from = next.fetch_add(RANGE_KEYS, Ordering::Relaxed);
+            if from >= end {
+                return books;
+            }
+            let to = (from + RANGE_KEYS).min(end);
+            match self.range_with_retries(from, to, &stop).await {
+                Ok(part) => add(&mut books, &part),
+                Err(why) => {
+                    next.store(end, Ordering::Relaxed);
+                    books.incomplete_because = Some(format!("keys from {from} on were not all read: {why}"));
+                    return books;
+                }
+            }
+            progress.fetch_add(to - from, Ordering::Relaxed);
+        }
     }
 
     async fn range_with_retries(
@@ -165,28 +193,28 @@ impl<'a> Scan<'a> {
     async fn range(&self, from: u64, to: u64) -> mongodb::error::Result<Books> {
         self.barrier().await?;
         let filter = doc! { "_id": { "$gte": id(from), "$lt": id(to) } };
-        let mut cursor = self.read.find(filter).sort(doc! { "_id": 1 }).batch_size(10_000).await?;
+        let mut cursor = self.read.find(filter).sort(doc! { "_id": 1 }).batch_size(5_000).await?;
         let mut part = Books::default();
         let mut next = from;
         while cursor.advance().await? {
             let raw = cursor.current();
             match self.at.documents.check(raw) {
                 Ok((key, _)) => {
-                    findings::absent(self.ledger, &mut part, next, key);
-                    findings::present(self.ledger, &mut part, key);
+                    findings::absent(&self.ledger, &mut part, next, key);
+                    findings::present(&self.ledger, &mut part, key);
                     next = next.max(key + 1);
                 }
                 Err(error) => {
                     let key = raw.get_i64("_id").ok().and_then(|k| u64::try_from(k).ok());
                     if let Some(key) = key {
-                        findings::absent(self.ledger, &mut part, next, key);
+                        findings::absent(&self.ledger, &mut part, next, key);
                         next = next.max(key + 1);
                     }
-                    findings::wrong(self.ledger, &mut part, raw, &error.to_string());
+                    findings::wrong(&self.ledger, &mut part, raw, &error.to_string());
                 }
             }
         }
-        findings::absent(self.ledger, &mut part, next, to);
+        findings::absent(&self.ledger, &mut part, next, to);
         Ok(part)
     }
 

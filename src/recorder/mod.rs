@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use crate::clock::{self, Moment};
 use crate::event::{Event, Phase, Stamped};
 use crate::file;
+use crate::recording::LoadSecond;
 use crate::report::data::ErrorClass;
 use crate::workload::Sample;
 use availability::Availability;
@@ -26,6 +27,8 @@ use own::OwnLog;
 
 /// Gaps between two successes from this length on are written down.
 const SHORTEST_GAP: Duration = Duration::from_millis(100);
+
+const LOAD_COLUMNS: &str = "t_s,documents,batches,failed_tries,bytes\n";
 
 /// One line of `events.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +64,7 @@ pub struct Recorder {
     availability: Appender,
     gaps: Appender,
     latency: LatencyLog,
+    load: Appender,
     own: OwnLog,
     /// Start of second 0 of the drive.
     epoch: Option<Moment>,
@@ -109,6 +113,7 @@ impl Recorder {
             availability: Appender::create(&dir.join("availability.csv"), availability::HEADER)?,
             gaps: Appender::create(&dir.join("gaps.csv"), "workload,from_s,to_s\n")?,
             latency: LatencyLog::create(&dir.join("latency.hlog"))?,
+            load: Appender::create(&dir.join("load.csv"), LOAD_COLUMNS)?,
             own: OwnLog::create(dir)?,
             epoch: None,
             measured_from: None,
@@ -145,6 +150,10 @@ impl Recorder {
 
     fn event(&mut self, stamped: &Stamped) -> io::Result<()> {
         match stamped.event {
+            Event::LoadSecond(LoadSecond { t_s, documents, batches, failed_tries, bytes }) => {
+                self.load.write_line(&format!("{t_s},{documents},{batches},{failed_tries},{bytes}"))?;
+                return self.load.flush();
+            }
             Event::OwnSecond(ref own) => {
                 // Those of the warm-up decide nothing.
                 let t_s = self.measured_from.and_then(|from| own.t_s.checked_sub(from));

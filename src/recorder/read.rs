@@ -164,11 +164,16 @@ fn take(record: &mut RunRecord, line: Line) {
                 record.recording.duration_s = at.unwrap_or_default();
             }
         }
-        Event::Loaded { documents, seconds, storage_bytes, data_bytes } => {
+        Event::Loaded(done) => {
             #[expect(clippy::cast_precision_loss, reason = "a rate")]
-            let docs_per_s = if seconds > 0.0 { documents as f64 / seconds } else { 0.0 };
-            let resumed = false;
-            record.load = Some(Load { documents, seconds, docs_per_s, resumed, storage_bytes, data_bytes });
+            let rate = done.inserted as f64 / done.seconds;
+            let docs_per_s = (done.inserted > 0 && done.seconds > 0.0).then_some(rate);
+            record.load = Some(Load { done: *done, docs_per_s, ..Load::default() });
+        }
+        Event::LoadChecked { complete, seconds } => {
+            if let Some(load) = &mut record.load {
+                (load.verified, load.verify_seconds) = (Some(complete), Some(seconds));
+            }
         }
         Event::NodeExited { node, code, signal, expected: false } => {
             record.unexpected_exits.push(UnexpectedExit { node, code, signal });

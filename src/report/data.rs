@@ -140,20 +140,23 @@ pub struct ErrorClass {
 }
 
 /// The load before the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Documents loaded.
-    pub documents: u64,
-    /// How long it took.
-    pub seconds: f64,
-    /// documents / seconds.
-    pub docs_per_s: f64,
-    /// Whether an earlier load was continued.
-    pub resumed: bool,
-    /// `collStats.storageSize`, right after the load; what is not yet written to disk is missing in it.
-    pub storage_bytes: Option<u64>,
-    /// `collStats.size`.
-    pub data_bytes: Option<u64>,
+    /// What was done, and how large it became.
+    #[serde(flatten)]
+    pub done: crate::recording::Load,
+    /// inserted / seconds; `None`: nothing was inserted.
+    pub docs_per_s: Option<f64>,
+    /// Documents of the median second of `load.csv`, the first and the last one left out; `None`: too short.
+    pub median_docs_per_s: Option<u64>,
+    /// Documents of the slowest of these seconds.
+    pub slowest_docs_per_s: Option<u64>,
+    /// Which one that was.
+    pub slowest_at_s: Option<u64>,
+    /// Every key was looked up: whether all are there and right. `None`: not looked up.
+    pub verified: Option<bool>,
+    /// How long that took.
+    pub verify_seconds: Option<f64>,
 }
 
 /// One planned fault and what it did. The numbers are those of the workload that suffered most;

@@ -22,14 +22,20 @@ pub fn summary(report: &Report, place: &str, style: Style) -> String {
     if let Some(load) = &report.load {
         loaded(&mut text, load);
     }
-    workloads(&mut text, &report.workloads);
-    errors(&mut text, &report.workloads);
-    scaling::text::sections(&mut text, report);
-    faults(&mut text, &report.faults);
+    // Nothing of a load was driven.
+    let loading = report.manifest["goal"] == "load";
+    if !loading {
+        workloads(&mut text, &report.workloads);
+        errors(&mut text, &report.workloads);
+        scaling::text::sections(&mut text, report);
+        faults(&mut text, &report.faults);
+    }
     if let Some(ledger) = &report.ledger {
         data(&mut text, ledger);
     }
-    limits(&mut text, &report.limits);
+    if !loading {
+        limits(&mut text, &report.limits);
+    }
     verdict(&mut text, report, style);
     text.push_str(&format!("  {:<9} {place}\n", "files"));
     text
@@ -44,19 +50,74 @@ fn head(text: &mut String, report: &Report) {
         (Some(_), Some(members)) => format!("{members}-member replica set"),
         _ => "attached deployment".to_owned(),
     };
-    let length = duration_s(run.duration_s);
+    let length = match report.manifest["goal"].as_str() {
+        Some("load") => "load only".to_owned(),
+        _ => format!("{} measured", duration_s(run.duration_s)),
+    };
     text.push_str(&format!(
-        "\n{}: {what}, mongod {version}, {length} measured, seed {} (mongosoak {})\n\n",
+        "\n{}: {what}, mongod {version}, {length}, seed {} (mongosoak {})\n\n",
         run.scenario, run.seed, run.tool_version
     ));
 }
 
 fn loaded(text: &mut String, load: &Load) {
+    let done = &load.done;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate for people")]
-    let rate = count(load.docs_per_s as u64);
-    let size = load.storage_bytes.map(|b| format!(", {} on disk", bytes(b))).unwrap_or_default();
-    let (documents, seconds) = (count(load.documents), duration_s(load.seconds));
-    text.push_str(&format!("  {:<9} {documents} documents in {seconds} ({rate}/s){size}\n\n", "load"));
+    let rate = |rate: f64| format!(" ({}/s)", count(rate as u64));
+    let how = match (done.resumed, done.inserted) {
+        (true, 0) => format!("{} documents, loaded before", count(done.documents)),
+        (true, new) => format!("{} documents, of these {} in", count(done.documents), count(new)),
+        (false, _) => format!("{} documents in", count(done.documents)),
+    };
+    let took =
+        load.docs_per_s.map(|r| format!(" {}{}", duration_s(done.seconds), rate(r))).unwrap_or_default();
+    let took = if done.inserted == 0 && !done.resumed { " 0 s".into() } else { took };
+    let size = done.storage_bytes.map(|b| format!(", {} on disk", bytes(b))).unwrap_or_default();
+    text.push_str(&format!("  {:<9} {how}{took}{size}\n", "load"));
+    for line in load_details(load) {
+        text.push_str(&format!("  {:<9} {line}\n", ""));
+    }
+    text.push('\n');
+}
+
+/// The lines below the first one: pace, sizes, checks.
+fn load_details(load: &Load) -> Vec<String> {
+    let done = &load.done;
+    let mut lines = Vec::new();
+    if let (Some(median), Some(slowest), Some(at)) =
+        (load.median_docs_per_s, load.slowest_docs_per_s, load.slowest_at_s)
+    {
+        lines.push(format!(
+            "median second {} documents, slowest {} (at {at} s)",
+            count(median),
+            count(slowest)
+        ));
+    }
+    let size = |what: &str, size: Option<u64>| size.map(|b| format!("{what} {}", bytes(b)));
+    let sizes = [
+        size("data", done.data_bytes),
+        size("storage", done.storage_bytes),
+        size("indexes", done.index_bytes),
+        size("data directories of all nodes", done.disk_bytes),
+    ];
+    // Of an attached deployment without details, the first line says it all.
+    if done.index_bytes.is_some() {
+        lines.push(sizes.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    }
+    if done.index_seconds >= 0.1 {
+        lines.push(format!("secondary indexes built in {}", duration_s(done.index_seconds)));
+    }
+    if done.removed > 0 {
+        lines.push(format!("{} documents that earlier runs had inserted were removed", count(done.removed)));
+    }
+    match (load.verified, load.verify_seconds) {
+        (Some(true), Some(s)) => lines.push(format!("every key looked up in {}: all there", duration_s(s))),
+        (Some(false), Some(s)) => {
+            lines.push(format!("every key looked up in {}: NOT as loaded", duration_s(s)))
+        }
+        _ => {}
+    }
+    lines
 }
 
 fn workloads(text: &mut String, workloads: &[WorkloadReport]) {

@@ -14,6 +14,12 @@ use crate::scenario::{Cluster, Op, Profile, Scenario, Schedule, Source, Topology
 
 /// A member that is new and empty takes this much (journal files, mostly).
 const EMPTY_MEMBER_BYTES: u64 = 400 << 20;
+/// An entry of an index, with its share of the tree.
+const INDEX_ENTRY_BYTES: u64 = 30;
+/// What the oplog adds to a document.
+const OPLOG_ENTRY_BYTES: u64 = 150;
+/// Says that a folder holds the data of our own servers.
+const NODES_FILE: &str = "nodes.json";
 /// What must be free for our own files.
 const OWN_BYTES: u64 = 100 << 20;
 
@@ -52,7 +58,61 @@ fn link_latest(base: &Path, name: &str) -> io::Result<()> {
     std::fs::rename(&aside, &link)
 }
 
-/// Refuses a disk that would be full before the load is done.
+/// Places the nodes' data: in the run directory, or in `data` with a link to it. That folder is made when it is
+/// missing, and holds data of our own servers otherwise (or is a run directory that does).
+///
+/// # Errors
+/// When it holds something else, or cannot be made.
+pub fn place_data(dir: &Path, data: Option<&Path>) -> io::Result<()> {
+    let nodes = dir.join("nodes");
+    let Some(data) = data else {
+        return std::fs::create_dir(nodes);
+    };
+    let named = |why: String| io::Error::other(format!("--data {}: {why}", data.display()));
+    std::fs::create_dir_all(data).map_err(|e| named(e.to_string()))?;
+    let inside = data.join("nodes");
+    let place = if inside.join(NODES_FILE).exists() { inside.as_path() } else { data };
+    // A tester that was killed in its first moment may have left half a description.
+    let ours = |entry: io::Result<std::fs::DirEntry>| entry.is_ok_and(|e| e.file_name() == "nodes.tmp");
+    let empty = std::fs::read_dir(place).map_err(|e| named(e.to_string()))?.all(ours);
+    if !empty && !place.join(NODES_FILE).exists() {
+        return Err(named(
+            "it is not empty, and not the data of a cluster of ours; name another folder".into(),
+        ));
+    }
+    std::os::unix::fs::symlink(std::fs::canonicalize(place)?, nodes)
+}
+
+/// What the data directories of all nodes take on disk, in bytes. What cannot be read counts as nothing.
+#[must_use]
+pub fn data_bytes(nodes: &Path) -> u64 {
+    let Ok(nodes) = std::fs::read_dir(nodes) else { return 0 };
+    nodes.flatten().map(|node| tree_bytes(&node.path().join("db"))).sum()
+}
+
+fn tree_bytes(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    const BLOCK_BYTES: u64 = 512;
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => tree_bytes(&entry.path()),
+        Ok(meta) => meta.blocks() * BLOCK_BYTES,
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
+/// Bytes that a member's data will take, roughly.
+fn member_bytes(documents: u64, document_bytes: u64, indexes: u64, oplog_bytes: u64) -> u64 {
+    // Random text does not shrink under snappy, which the servers use: as long as in memory, and a twelfth for
+    // pages that are not full (measured: a fifteenth).
+    let data = document_bytes + document_bytes / 12;
+    let each = data + INDEX_ENTRY_BYTES * (1 + indexes);
+    let oplog = documents.saturating_mul(document_bytes + OPLOG_ENTRY_BYTES).min(oplog_bytes);
+    EMPTY_MEMBER_BYTES.saturating_add(documents.saturating_mul(each)).saturating_add(oplog)
+}
+
+/// Refuses a disk that would be full before the load is done. Assumed is that the documents do not compress.
 ///
 /// # Errors
 /// With what is free and what is needed.
@@ -60,19 +120,21 @@ pub fn check_space(dir: &Path, scenario: &Scenario, document_bytes: u64) -> io::
     let Cluster::Managed(managed) = &scenario.cluster else {
         return Ok(());
     };
-    let disk = statvfs(dir)?;
+    let nodes = dir.join("nodes");
+    let disk = statvfs(&nodes)?;
     let free = disk.blocks_available() * disk.fragment_size();
-    // Each member holds the documents, their index, and once more in the oplog.
-    let replicated = if managed.topology == Topology::ReplicaSet { 3 } else { 2 };
-    let per_member =
-        EMPTY_MEMBER_BYTES + scenario.dataset.documents.saturating_mul(document_bytes * replicated);
-    let needed = u64::from(managed.members).saturating_mul(per_member) + OWN_BYTES;
+    let oplog_bytes = if managed.topology == Topology::ReplicaSet { managed.oplog_bytes } else { 0 };
+    let indexes = scenario.dataset.indexes.len() as u64;
+    let per_member = member_bytes(scenario.dataset.documents, document_bytes, indexes, oplog_bytes);
+    let all = u64::from(managed.members).saturating_mul(per_member).saturating_add(OWN_BYTES);
+    // Of an earlier load, some is there already.
+    let needed = all.saturating_sub(data_bytes(&nodes));
     if free < needed {
         let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
         let text = format!(
-            "the disk of {} is too full: {} free, about {} needed; free some, load fewer documents, or name \
-             another place with --out",
-            dir.display(),
+            "the disk of {} is too full: {} free, about {} needed (documents that do not compress, and the oplog); \
+             free some, load fewer documents, or name another place with --out or --data",
+            nodes.display(),
             gib(free),
             gib(needed)
         );
@@ -226,11 +288,51 @@ mod tests {
     #[test]
     fn a_disk_that_would_be_full_is_refused_with_what_is_free_and_what_is_needed() {
         let dir = tempfile::tempdir().unwrap();
+        place_data(dir.path(), None).unwrap();
         let error = check_space(dir.path(), &scenario(1_000_000_000_000), 400).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        // 3 members x 10^12 documents x 400 bytes x 3.
-        assert!(error.to_string().contains("about 3352762"), "{error}");
+        // 3 members x 10^12 documents x (433 + 30) bytes.
+        assert!(error.to_string().contains("about 12936"), "{error}");
         assert!(error.to_string().contains("--out"), "{error}");
+    }
+
+    #[test]
+    fn a_member_takes_its_documents_and_an_oplog_that_is_capped() {
+        let gib = |documents: u64| member_bytes(documents, 400, 0, 2 << 30) as f64 / f64::from(1 << 30);
+        // 100 M rows: 43 GB of data, 3 GB of index, 2 GiB of oplog.
+        assert!((45.0..46.0).contains(&gib(100_000_000)), "{}", gib(100_000_000));
+        assert!((0.4..0.5).contains(&gib(100_000)), "{}", gib(100_000));
+        assert_eq!(member_bytes(1_000, 400, 2, 0), EMPTY_MEMBER_BYTES + 1_000 * (433 + 90));
+        assert_eq!(member_bytes(u64::MAX, 400, 0, 1), u64::MAX, "no overflow");
+    }
+
+    #[test]
+    fn data_may_lie_elsewhere_but_not_among_the_files_of_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let data = dir.path().join("data");
+        place_data(&at("run1"), Some(&data)).unwrap();
+        std::fs::write(data.join(NODES_FILE), vec![b'x'; 10_000]).unwrap();
+        place_data(&at("run2"), Some(&data)).unwrap();
+        assert!(dir.path().join("run2/nodes").join(NODES_FILE).exists());
+        assert_eq!(data_bytes(&dir.path().join("run2/nodes")), 0, "that is no data");
+        std::fs::create_dir_all(data.join("node1/db/journal")).unwrap();
+        std::fs::write(data.join("node1/db/journal/1"), vec![b'x'; 10_000]).unwrap();
+        std::fs::write(data.join("node1/mongod.log"), vec![b'x'; 1_000_000]).unwrap();
+        let size = data_bytes(&dir.path().join("run2/nodes"));
+        assert!((10_000..500_000).contains(&size), "{size}");
+        // The directory of an earlier run, with its data inside.
+        place_data(&at("run3"), Some(&dir.path().join("run1"))).unwrap();
+        place_data(&at("run4"), None).unwrap();
+        std::fs::write(dir.path().join("run4/nodes").join(NODES_FILE), "").unwrap();
+        place_data(&at("run5"), Some(&dir.path().join("run4"))).unwrap();
+        std::fs::write(at("mine").join("thesis"), "").unwrap();
+        let error = place_data(&at("run6"), Some(&at("mine"))).unwrap_err();
+        assert!(error.to_string().contains("not empty"), "{error}");
     }
 
     #[test]

@@ -65,6 +65,24 @@ pub struct Request {
     pub quiet: bool,
     /// Keep the nodes' data also after a pass.
     pub keep_data: bool,
+    /// What it is for.
+    pub goal: Goal,
+    /// Folder of the nodes' data, of an earlier run or new; `None`: in the run directory.
+    pub data: Option<PathBuf>,
+    /// Drop the collection of an earlier load first.
+    pub drop: bool,
+}
+
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// To drive and judge.
+    Run,
+    /// To fill the collection.
+    Load {
+        /// And to look up every key afterwards.
+        verify: bool,
+    },
 }
 
 /// A run that came to its end, one way or another.
@@ -107,6 +125,15 @@ pub(crate) struct Context {
     plan: Plan,
     progress: Progress,
     log: LogGuard,
+    goal: Goal,
+    drop: bool,
+}
+
+impl Context {
+    /// Seed of the documents: that of the run, unless the dataset has one of its own.
+    fn data_seed(&self) -> u64 {
+        self.scenario.dataset.seed.unwrap_or(self.plan.seed)
+    }
 }
 
 /// Why the phases ended before the last one.
@@ -125,7 +152,11 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
     let name = &request.scenario.name;
     let now = clock.wall(clock.now());
     let dir = directory::make(request.out.as_deref(), name, request.plan.seed, now)?;
-    let documents = Documents::new(request.scenario.dataset.shape, request.plan.seed);
+    let data_seed = request.scenario.dataset.seed.unwrap_or(request.plan.seed);
+    let documents = Documents::new(request.scenario.dataset.shape, data_seed);
+    if binary.is_some() {
+        directory::place_data(&dir, request.data.as_deref())?;
+    }
     directory::check_space(&dir, &request.scenario, documents.len_bytes() as u64)?;
     directory::write_inputs(&dir, &request.source, &request.scenario, &request.plan)?;
     let (events, event_queue) = Events::channel(clock);
@@ -140,6 +171,8 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
         dir,
         scenario: request.scenario.clone(),
         plan: request.plan.clone(),
+        goal: request.goal,
+        drop: request.drop,
     };
     write_manifest(&ctx, binary.as_ref(), &Value::Null)?;
     ctx.progress.say(&format!("{}: seed {}, {}", ctx.scenario.name, ctx.plan.seed, ctx.dir.display()));
@@ -158,7 +191,8 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
     announcer.spawn(announce(ctx.progress.clone(), ctx.stop.clone()));
     phases(&ctx, binary.as_ref(), documents, samples).await;
     ctx.events.send(Event::Finished).await;
-    finish(ctx, tasks, display, request.keep_data).await
+    let keep_data = request.keep_data || request.data.is_some() || request.goal != Goal::Run;
+    finish(ctx, tasks, display, keep_data).await
 }
 
 /// Says at once that a signal was heard: the orderly end takes its time.
@@ -190,6 +224,9 @@ fn recorded_workloads(scenario: &Scenario) -> Vec<recorder::Workload> {
 
 fn write_manifest(ctx: &Context, binary: Option<&Binary>, servers: &Value) -> io::Result<()> {
     let mut manifest = directory::manifest(&ctx.dir, &ctx.scenario, ctx.plan.seed, binary, servers);
+    manifest["goal"] = if ctx.goal == Goal::Run { "run" } else { "load" }.into();
+    manifest["verify"] = (ctx.goal == Goal::Load { verify: true }).into();
+    manifest["dataset"]["seed"] = ctx.data_seed().into();
     manifest["started_at"] = clock::rfc3339(ctx.clock.wall(Duration::ZERO)).into();
     directory::write_manifest(&ctx.dir, &manifest)
 }
@@ -304,6 +341,11 @@ async fn with_cluster(
     let servers = or_stop(ctx, client::describe(&connected)).await?;
     let client = connected.client;
     write_manifest(ctx, binary, &servers).map_err(|e| Early::Broken(e.to_string()))?;
+    if ctx.goal != Goal::Run {
+        let loaded = data::load(ctx, &client, documents).await;
+        client::shut_down(client).await;
+        return loaded;
+    }
     let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents));
     let loaded = data::load(ctx, &client, documents.clone()).await;
     client::shut_down(client).await;

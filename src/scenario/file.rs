@@ -51,7 +51,7 @@ const CLUSTER: Names<'_> = Names {
 
 const DATASET: Names<'_> = Names {
     what: "key",
-    now: &["shape", "documents", "database", "collection", "indexes"],
+    now: &["shape", "seed", "documents", "database", "collection", "indexes"],
     later: &["shard_key"],
 };
 
@@ -282,6 +282,7 @@ impl Default for Dataset {
     fn default() -> Self {
         Self {
             shape: Shape::Row,
+            seed: None,
             documents: DEFAULT_DOCUMENTS,
             database: "soak".into(),
             collection: "docs".into(),
@@ -295,6 +296,7 @@ fn dataset(node: &Node<'_>) -> Dataset {
     let Some(table) = node.table(&DATASET) else { return default };
     Dataset {
         shape: table.optional("shape", shape).unwrap_or(default.shape),
+        seed: table.optional("seed", count),
         documents: table.optional("documents", count).unwrap_or(default.documents),
         database: table.optional("database", database).unwrap_or(default.database),
         collection: table.optional("collection", collection).unwrap_or(default.collection),

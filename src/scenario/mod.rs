@@ -170,6 +170,8 @@ impl std::fmt::Display for Secret {
 pub struct Dataset {
     /// Kind of document.
     pub shape: Shape,
+    /// Seed of the content; `None`: that of the run.
+    pub seed: Option<u64>,
     /// Number of documents, keys 0 to this minus one.
     pub documents: u64,
     /// Database name.

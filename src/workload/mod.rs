@@ -19,7 +19,9 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use load::{LoadError, Sizes, load, sizes};
+pub use load::{
+    Counters, LoadError, Loaded, Loading, STALL, Sizes, Unfinished, drop_ours, load, mend, seal, sizes,
+};
 pub use meter::{Tally, merge};
 pub use sampler::{Sample, Sampler};
 pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};

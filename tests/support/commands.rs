@@ -15,6 +15,11 @@ pub fn is_data(command: &str) -> bool {
     matches!(command, "insert" | "find" | "update" | "delete" | "aggregate" | "count")
 }
 
+/// Whether a command is about the note of a load, which no script counts or disturbs.
+pub fn is_note(request: &Request) -> bool {
+    namespace(request).ends_with(".mongosoak")
+}
+
 /// Whether a command is the greeting, under one of its names.
 pub fn is_hello(command: &str) -> bool {
     matches!(command, "hello" | "isMaster" | "ismaster")
@@ -158,6 +163,12 @@ fn update(
             matched += 1;
             modified += i32::from(new != documents[key]);
             documents.insert(key.clone(), new);
+        }
+        if keys.is_empty() && update.get_bool("upsert").unwrap_or(false) {
+            // Only of a whole document: what operators would make of nothing, no test needs.
+            let new = part("u")?;
+            documents.insert(key(new).map_err(|problem| (2, problem))?, new.to_owned());
+            matched = 1;
         }
         Ok((matched, modified))
     })

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::{Frame, ReadError, Request};
 
-use super::commands::{execute, is_data, is_hello, is_range_read, namespace};
+use super::commands::{execute, is_data, is_hello, is_note, is_range_read, namespace};
 use super::script::{Answer, Origin, Rule, Script};
 use super::store::{Collections, Documents};
 
@@ -151,14 +151,15 @@ async fn serve_one(mut stream: TcpStream, shared: &Shared) -> Result<(), ReadErr
     while let Some(frame) = Frame::read(&mut stream).await? {
         let arrived = shared.clock.now();
         let request = Request::decode(&frame)?;
-        let number = shared.receive(&request, arrived);
+        let note = is_note(&request);
+        let number = if note { 0 } else { shared.receive(&request, arrived) };
         if shared.swallows(&request.name, arrived) {
             continue;
         }
-        let special = shared.special(&request.name, number);
+        let special = if note { None } else { shared.special(&request.name, number) };
         let service_time = match special {
             Some(Answer::Late(delay)) => shared.script.service_time + *delay,
-            _ if is_data(&request.name) => shared.script.service_time,
+            _ if is_data(&request.name) && !note => shared.script.service_time,
             _ => Duration::ZERO,
         };
         shared.wait_for_turn(&alarm, arrived + service_time).await?;

@@ -64,6 +64,9 @@ impl Filter {
             let (name, value) = element.map_err(|e| e.to_string())?;
             match (name.as_str(), value) {
                 ("_id", RawBsonRef::Document(conditions)) => read.narrow(conditions)?,
+                ("_id", RawBsonRef::String(text)) => {
+                    read.among = Some(BTreeSet::from([Id::Text(text.into())]));
+                }
                 ("_id", value) => {
                     let key = integer(value).ok_or_else(|| format!("_id: {value:?}"))?;
                     (read.low, read.high) = (Some(key), Some(key));

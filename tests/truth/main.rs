@@ -11,6 +11,7 @@ mod determinism;
 mod errors;
 mod exit_codes;
 mod freeze;
+mod load;
 mod operations;
 mod secrets;
 mod silence;

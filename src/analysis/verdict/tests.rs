@@ -53,6 +53,7 @@ impl Case {
     fn judge(&self) -> Verdict {
         let ledger = self.ledger.as_ref();
         judge(&JudgeInput {
+            goal: Goal::Run,
             faults: &self.faults,
             workloads: &self.workloads,
             limits: &evaluate(&self.limits, &self.faults, &self.workloads, ledger),
@@ -345,4 +346,37 @@ fn a_server_that_ends_by_itself_is_a_reason_like_any_other() {
     let verdict = Case::with(|case| case.findings.push(crash.clone())).judge();
     assert_eq!(verdict.outcome, Outcome::Fail);
     assert_eq!(verdict.reasons[0], crash);
+}
+
+#[test]
+fn a_load_is_judged_by_what_is_loaded_and_nothing_else() {
+    let tester = Tester::default();
+    let judged = |load: Option<&crate::report::data::Load>, ledger: Option<&Ledger>, expected: bool| {
+        let verdict = judge(&JudgeInput {
+            goal: Goal::Load(load),
+            faults: &[],
+            workloads: &[],
+            limits: &[],
+            ledger,
+            ledger_expected: expected,
+            tester: &tester,
+            workers_lost: &[],
+            saturated: None,
+            interrupted: None,
+            errors: &[],
+            findings: &[],
+        });
+        (verdict.outcome, verdict.reasons[0].text.clone())
+    };
+    let mut load = crate::report::data::Load::default();
+    load.done.documents = 5;
+    let whole = Ledger { acknowledged: 5, checked: 5, present: 5, ..Ledger::default() };
+    let (outcome, text) = judged(Some(&load), Some(&whole), true);
+    assert_eq!((outcome, text.contains("5 documents were found")), (Outcome::Pass, true), "{text}");
+    let (outcome, text) = judged(Some(&load), None, false);
+    assert_eq!((outcome, text.contains("--no-verify")), (Outcome::Pass, true), "{text}");
+    assert_eq!(judged(Some(&load), None, true).0, Outcome::Inconclusive, "the check was not made");
+    assert_eq!(judged(None, None, false).0, Outcome::Inconclusive);
+    let hole = Ledger { lost: 1, present: 4, ..whole };
+    assert_eq!(judged(Some(&load), Some(&hole), true).0, Outcome::Violation);
 }

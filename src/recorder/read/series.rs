@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{ReadError, RunRecord};
-use crate::recording::{Gap, OwnSecond, Piece, Second, WorkloadRecording};
+use crate::recording::{Gap, LoadSecond, OwnSecond, Piece, Second, WorkloadRecording};
 
 #[derive(Deserialize)]
 struct TimelineRow {
@@ -64,6 +64,7 @@ pub fn read(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
         let fewest = fewest_alive.entry(row.workload).or_insert(u64::MAX);
         *fewest = (*fewest).min(row.workers_alive);
     }
+    read_load(dir, record)?;
     record.lost_workers = lost(&most_alive, &fewest_alive);
     read_availability(dir, record, &by_name)?;
     for row in rows::<GapRow>(&dir.join("gaps.csv"))? {
@@ -72,6 +73,26 @@ pub fn read(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
             record.recording.workloads[*index].gaps.push(gap);
         }
     }
+    Ok(())
+}
+
+/// Median and slowest second of the load. The first and the last second are not whole ones, and a load that
+/// goes on begins with reading.
+fn read_load(dir: &Path, record: &mut RunRecord) -> Result<(), ReadError> {
+    let rows = rows::<LoadSecond>(&dir.join("load.csv"))?;
+    let Some(load) = &mut record.load else { return Ok(()) };
+    let reading =
+        if load.done.resumed { rows.iter().take_while(|row| row.documents == 0).count() } else { 0 };
+    let rows = &rows[reading..];
+    let Some(whole) = rows.get(1..rows.len().saturating_sub(1)).filter(|whole| !whole.is_empty()) else {
+        return Ok(());
+    };
+    let mut rates: Vec<u64> = whole.iter().map(|second| second.documents).collect();
+    rates.sort_unstable();
+    load.median_docs_per_s = rates.get(rates.len() / 2).copied();
+    let slowest = whole.iter().min_by_key(|second| second.documents);
+    load.slowest_docs_per_s = slowest.map(|second| second.documents);
+    load.slowest_at_s = slowest.map(|second| second.t_s);
     Ok(())
 }
 
@@ -154,4 +175,34 @@ fn rows<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, ReadError> 
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::data::Load;
+
+    fn pace(resumed: bool, documents: &[u64]) -> [Option<u64>; 3] {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = (0..).zip(documents).map(|(t, n): (u64, _)| format!("{t},{n},1,0,{}\n", n * 400));
+        let text = format!("t_s,documents,batches,failed_tries,bytes\n{}", rows.collect::<String>());
+        std::fs::write(dir.path().join("load.csv"), text).unwrap();
+        let mut load = Load::default();
+        load.done.resumed = resumed;
+        let mut record = RunRecord { load: Some(load), ..RunRecord::default() };
+        read_load(dir.path(), &mut record).unwrap();
+        let load = record.load.unwrap();
+        [load.median_docs_per_s, load.slowest_docs_per_s, load.slowest_at_s]
+    }
+
+    #[test]
+    fn a_stall_of_the_load_is_its_slowest_second_and_edges_are_not() {
+        assert_eq!(pace(false, &[7, 900, 950, 0, 960, 970, 3]), [Some(950), Some(0), Some(3)]);
+        assert_eq!(pace(false, &[7, 3]), [None, None, None]);
+        assert_eq!(pace(false, &[]), [None, None, None]);
+        // What goes on reads first; what begins has no excuse.
+        assert_eq!(pace(true, &[0, 0, 7, 900, 950, 3]), [Some(950), Some(900), Some(3)]);
+        assert_eq!(pace(false, &[0, 0, 7, 900, 950, 3]), [Some(900), Some(0), Some(1)]);
+        assert_eq!(pace(true, &[0, 0]), [None, None, None]);
+    }
 }
