@@ -43,10 +43,13 @@ fn rule(command: &'static str, when: When, answer: Answer) -> Rule {
     Rule { command, when, answer }
 }
 
-/// Runs an operation, and changes the documents when it is under way.
+/// Runs an operation on few documents, one key after the other, so that each of them has its turn also on a
+/// slow machine; changes them when it is under way.
 async fn run_and(op: &str, change: impl FnOnce(&mut Documents)) -> Ended {
     let server = server(Vec::new());
-    let running = Run::new(&scenario(op), &server.uri()).start();
+    let few = scenario(op).replace("documents = 300", "documents = 60");
+    let text = format!("{few}distribution = \"sequential\"\n");
+    let running = Run::new(&text, &server.uri()).start();
     running.until("events.jsonl", "\"measure\"").await;
     server.documents(NAMESPACE, change);
     running.finish().await
@@ -84,10 +87,10 @@ async fn wrong_content_in_a_scan_or_a_find_is_found() {
 
 pub async fn wrong_content(engine: &str) {
     for op in [SCAN, FIND] {
-        let ended = run_and(&format!("{op}\n{engine}"), |documents| spoil(documents, 150)).await;
+        let ended = run_and(&format!("{op}\n{engine}"), |documents| spoil(documents, 30)).await;
         let report = ended.report();
         let (count, sample) = errors(&report, "wrong_content");
-        assert!(count > 0 && sample.contains("document 150"), "{op}: {report}");
+        assert!(count > 0 && sample.contains("document 30"), "{op}: {report}");
         assert_eq!(counts(&report)[1], count, "nothing else failed: {op}: {report}");
         assert!(counts(&report)[0] > count, "{op}: {report}");
         assert_eq!(ended.code, 3, "{op}: {}", ended.printed());
@@ -101,10 +104,10 @@ async fn a_document_that_is_missing_in_a_range_is_found() {
 
 pub async fn missing_document(engine: &str) {
     for (op, words) in
-        [(SCAN, "key 150 was not found"), (COUNT, "acknowledged"), (FIND, "key 150 was not found")]
+        [(SCAN, "key 30 was not found"), (COUNT, "acknowledged"), (FIND, "key 30 was not found")]
     {
         let ended =
-            run_and(&format!("{op}\n{engine}"), |documents| drop(documents.remove(&Id::Number(150)))).await;
+            run_and(&format!("{op}\n{engine}"), |documents| drop(documents.remove(&Id::Number(30)))).await;
         let report = ended.report();
         let (count, sample) = errors(&report, "not_found");
         assert!(count > 0 && sample.contains(words), "{op}: {report}");
@@ -132,8 +135,8 @@ pub async fn document_twice(engine: &str) {
 
 #[tokio::test]
 async fn more_documents_than_were_sent_are_found_by_counting() {
-    let stranger = dataset::Documents::new(Shape::Row, 1).document(310, 0);
-    let ended = run_and(COUNT, |documents| drop(documents.insert(Id::Number(310), stranger))).await;
+    let stranger = dataset::Documents::new(Shape::Row, 1).document(70, 0);
+    let ended = run_and(COUNT, |documents| drop(documents.insert(Id::Number(70), stranger))).await;
     let report = ended.report();
     let (count, sample) = errors(&report, "wrong_content");
     assert!(count > 0 && sample.contains("were sent"), "{report}");
@@ -165,6 +168,24 @@ pub async fn meeting(engine: &str) {
     assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
 }
 
+/// The same by our own client, as far as it goes.
+#[tokio::test]
+async fn operations_of_the_wire_engine_that_meet_on_a_key_are_no_failures() {
+    let mix = "{ mix = { insert = { weight = 2, batch = 3, ordered = false }, read = 4, update = 3, \
+               replace = 3, read_modify_write = 3, delete = 3 } }\nengine = \"wire\"\nread_concern = \"majority\"";
+    let (server, ended) = run(mix, Vec::new()).await;
+    let report = ended.report();
+    let [ok, failed, unknown] = counts(&report);
+    assert!(ok > 200 && failed + unknown == 0, "{report}");
+    let names = ["acknowledged", "checked", "present", "deleted", "corrupt"];
+    let [acknowledged, checked, present, deleted, corrupt] = books(&report, names);
+    assert!(deleted > 10 && present > 10 && corrupt == 0, "{report}");
+    assert_eq!((acknowledged, checked), (present + deleted, acknowledged), "{report}");
+    assert_eq!(server.documents(NAMESPACE, |documents| documents.len() as u64), present);
+    assert!(["insert", "find", "update", "delete"].iter().all(|c| server.count(c) > 10));
+    assert_eq!(ended.code_if_not_starved(), 0, "{}", ended.printed());
+}
+
 /// A find asks for the value that was inserted; an updated document has another one.
 #[tokio::test]
 async fn a_find_of_a_document_that_was_updated_finds_nothing_and_is_right() {
@@ -183,9 +204,11 @@ pub async fn find_of_updated(engine: &str) {
 #[tokio::test]
 async fn a_delete_that_is_acknowledged_and_not_done_is_a_lost_write() {
     let delete = format!("{}rate = \"50/s\"\n", scenario("\"delete\""));
-    for (concern, code) in [("\"majority\"", 3), ("1", 0)] {
+    for (concern, engine, code) in
+        [("\"majority\"", "driver", 3), ("1", "driver", 0), ("\"majority\"", "wire", 3)]
+    {
         let server = server(vec![rule("delete", When::Every(10), Answer::WithoutEffect)]);
-        let text = format!("{delete}write_concern = {concern}\n");
+        let text = format!("{delete}write_concern = {concern}\nengine = \"{engine}\"\n");
         let ended = Run::new(&text, &server.uri()).finish().await;
         let report = ended.report();
         let names = ["lost", "lost_permitted", "deleted", "present"];
