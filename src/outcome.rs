@@ -5,7 +5,9 @@
 
 mod reply;
 
-use mongodb::error::{Error, ErrorKind, InsertManyError, NO_WRITES_PERFORMED, WriteFailure};
+use mongodb::error::{
+    Error, ErrorKind, InsertManyError, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR, WriteFailure,
+};
 
 pub use reply::{
     is_about_the_role, of_line, of_no_connection, of_no_server, of_not_sent_in_time, of_refused_read,
@@ -85,6 +87,8 @@ pub fn of_write(error: &Error) -> Outcome {
         | ErrorKind::Authentication { .. }
         | ErrorKind::InvalidTlsConfig { .. }
         | ErrorKind::Write(WriteFailure::WriteError(_)) => Outcome::Failed(cause),
+        // The driver tried once more and gives the answer to that: what the first try did is not known.
+        ErrorKind::Command(_) if error.contains_label(RETRYABLE_WRITE_ERROR) => Outcome::Unknown(cause),
         ErrorKind::Command(command) => command_outcome(command.code, cause),
         _ => Outcome::Unknown(cause),
     }

@@ -25,6 +25,8 @@ const OUR_FIELDS_BYTES: usize = 20;
 #[derive(Clone, Debug)]
 pub struct Documents {
     seed: u64,
+    /// Stands in the database for key 0.
+    first: u64,
     whole: Arc<Layout>,
     update: Arc<Layout>,
     mean_bytes: usize,
@@ -100,7 +102,26 @@ impl Documents {
                 (bytes.mean as usize + OUR_FIELDS_BYTES, bytes.most as usize + OUR_FIELDS_BYTES)
             }
         };
-        Self { seed, whole: Arc::new(whole), update: Arc::new(update), mean_bytes, most_bytes }
+        Self { seed, first: 0, whole: Arc::new(whole), update: Arc::new(update), mean_bytes, most_bytes }
+    }
+
+    /// The same with other keys in the database: the tool counts its keys from 0 on, stored are those from
+    /// `first` on.
+    #[must_use]
+    pub fn starting_at(self, first: u64) -> Self {
+        Self { first, ..self }
+    }
+
+    /// The `_id` of a key: stored as signed integers; 2^63 of them are enough.
+    #[must_use]
+    pub fn id(&self, key: u64) -> i64 {
+        i64::try_from(self.first.saturating_add(key)).unwrap_or(i64::MAX)
+    }
+
+    /// The key of an `_id`; `None`: it is before the first one.
+    #[must_use]
+    pub fn key_of(&self, id: i64) -> Option<u64> {
+        u64::try_from(id).ok()?.checked_sub(self.first)
     }
 
     /// Length of a document in bytes, on average: exactly 400 (row) or 1,155 (ycsb).
@@ -117,7 +138,7 @@ impl Documents {
 
     /// Appends the document as BSON.
     pub fn encode(&self, key: u64, version: u32, out: &mut Vec<u8>) {
-        self.whole.write(self.seed, key, version, out);
+        self.whole.write(self.seed, self.first.wrapping_add(key), version, out);
     }
 
     /// The document.
@@ -136,7 +157,7 @@ impl Documents {
     #[must_use]
     pub fn update(&self, key: u64, version: u32) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.mean_bytes + OUR_FIELDS_BYTES);
-        self.update.write(self.seed, key, version, &mut bytes);
+        self.update.write(self.seed, self.first.wrapping_add(key), version, &mut bytes);
         bytes
     }
 
@@ -145,16 +166,20 @@ impl Documents {
     /// # Errors
     /// [`ContentError`], with the first field that is not as written.
     pub fn check(&self, raw: &RawDocument) -> Result<(u64, u32), ContentError> {
-        let key = raw.get_i64("_id").map_err(|e| ContentError::NoKey(e.to_string()))?.cast_unsigned();
-        let version = raw.get_i32("v").map_err(|e| ContentError::NoVersion { key, reason: e.to_string() })?;
+        let stored = raw.get_i64("_id").map_err(|e| ContentError::NoKey(e.to_string()))?.cast_unsigned();
+        let version = raw.get_i32("v").map_err(|e| {
+            let reason = e.to_string();
+            ContentError::NoVersion { key: stored, reason }
+        })?;
         let version = version.cast_unsigned();
+        let key = stored.wrapping_sub(self.first);
         let expected = self.document(key, version);
         if expected.as_bytes() == raw.as_bytes() {
             return Ok((key, version));
         }
         let at = first_difference(expected.as_bytes(), raw.as_bytes());
         let field = field_at(&expected, at).unwrap_or_else(|| "end".into());
-        Err(ContentError::Differs { key, version, field, at })
+        Err(ContentError::Differs { key: stored, version, field, at })
     }
 }
 

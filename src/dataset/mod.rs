@@ -17,9 +17,3 @@ mod zipf;
 pub use distribution::{Chooser, ChooserError};
 pub use document::{ContentError, Documents};
 pub use sequence::Sequence;
-
-/// The `_id` of a key: keys are stored as signed integers; 2^63 of them are enough.
-#[must_use]
-pub fn id(key: u64) -> i64 {
-    i64::try_from(key).unwrap_or(i64::MAX)
-}

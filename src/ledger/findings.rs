@@ -5,8 +5,8 @@ use bson::RawDocument;
 use super::{Ledger, State};
 use crate::recording::{Finding, Ledger as Books};
 
-/// Findings kept for the report; all are counted.
-const MAX_SAMPLES: usize = 100;
+/// Findings of each kind kept for the report; all are counted.
+const MAX_SAMPLES: usize = 20;
 
 /// Adds the counts of one range.
 pub(super) fn add(sum: &mut Books, part: &Books) {
@@ -22,8 +22,9 @@ pub(super) fn add(sum: &mut Books, part: &Books) {
     sum.duplicates += part.duplicates;
     sum.corrupt += part.corrupt;
     sum.alien += part.alien;
-    let room = MAX_SAMPLES.saturating_sub(sum.samples.len());
-    sum.samples.extend(part.samples.iter().take(room).cloned());
+    for found in &part.samples {
+        sample(sum, &found.kind, found.key.clone(), &found.detail);
+    }
 }
 
 /// Books the keys of `from..to`, none of which is there.
@@ -34,11 +35,11 @@ pub(super) fn absent(ledger: &Ledger, part: &mut Books, from: u64, to: u64) {
         match state {
             State::Acknowledged if ledger.is_majority(key) => {
                 part.lost += 1;
-                sample(part, "lost", key.to_string(), "acknowledged with majority, absent");
+                sample(part, "lost", ledger.shown(key), "acknowledged with majority, absent");
             }
             State::Acknowledged => {
                 part.lost_permitted += 1;
-                sample(part, "lost_permitted", key.to_string(), "acknowledged below majority, absent");
+                sample(part, "lost_permitted", ledger.shown(key), "acknowledged below majority, absent");
             }
             State::Deleting => part.delete_unknown += 1,
             State::DeletedWeakly | State::Deleted => part.deleted += 1,
@@ -60,27 +61,31 @@ pub(super) fn present(ledger: &Ledger, part: &mut Books, key: u64) {
             sample(
                 part,
                 "lost",
-                key.to_string(),
+                ledger.shown(key),
                 "its delete was acknowledged with majority, yet it is there",
             );
         }
         State::DeletedWeakly => {
             part.lost_permitted += 1;
             let detail = "its delete was acknowledged below majority, and it is there";
-            sample(part, "lost_permitted", key.to_string(), detail);
+            sample(part, "lost_permitted", ledger.shown(key), detail);
         }
         State::Unknown => part.unknown_present += 1,
         State::Refused => part.refused_present += 1,
         State::NeverSent => {
             part.alien += 1;
-            sample(part, "alien", key.to_string(), "present under a key that was never sent");
+            sample(part, "alien", ledger.shown(key), "present under a key that was never sent");
         }
     }
 }
 
 /// Books a document in the key space whose content is not that of its key.
-pub(super) fn wrong(ledger: &Ledger, part: &mut Books, raw: &RawDocument, detail: &str) {
-    let key = raw.get_i64("_id").ok().and_then(|key| u64::try_from(key).ok());
+pub(super) fn wrong(
+    ledger: &Ledger,
+    part: &mut Books,
+    (key, raw): (Option<u64>, &RawDocument),
+    detail: &str,
+) {
     let Some((key, state)) = key.map(|key| (key, ledger.state(key))) else {
         return stranger(part, raw);
     };
@@ -89,7 +94,13 @@ pub(super) fn wrong(ledger: &Ledger, part: &mut Books, raw: &RawDocument, detail
         return stranger(part, raw);
     }
     part.corrupt += 1;
-    sample(part, "corrupt", key.to_string(), detail);
+    sample(part, "corrupt", ledger.shown(key), detail);
+}
+
+/// Books a second document for a key.
+pub(super) fn duplicate(ledger: &Ledger, part: &mut Books, key: u64) {
+    part.duplicates += 1;
+    sample(part, "duplicate", ledger.shown(key), "there is a second document under this key");
 }
 
 /// Books a document that cannot be ours.
@@ -110,7 +121,7 @@ fn shown_id(raw: &RawDocument) -> String {
 
 /// Keeps a finding for the report while there is room.
 pub(super) fn sample(part: &mut Books, kind: &str, key: String, detail: &str) {
-    if part.samples.len() < MAX_SAMPLES {
+    if part.samples.iter().filter(|sample| sample.kind == kind).count() < MAX_SAMPLES {
         part.samples.push(Finding { kind: kind.into(), key, detail: detail.into() });
     }
 }
@@ -168,10 +179,10 @@ mod tests {
     fn wrong_content_under_a_deleted_key_is_corrupt() {
         let (ledger, mut books) = (ledger(), Books::default());
         let other_seed = Documents::new(Shape::Row, 99).document(1, 0);
-        wrong(&ledger, &mut books, &other_seed, "string is not as written");
+        wrong(&ledger, &mut books, (Some(1), &other_seed), "string is not as written");
         assert_eq!((kinds(&books), books.checked), (vec![("corrupt", "1")], 1));
         let never_sent = Documents::new(Shape::Row, 99).document(4_000, 0);
-        wrong(&ledger, &mut books, &never_sent, "");
+        wrong(&ledger, &mut books, (Some(4_000), &never_sent), "");
         assert_eq!((books.corrupt, books.alien, books.checked), (1, 1, 1));
         assert!(adds_up(&books), "{books:?}");
     }

@@ -79,6 +79,8 @@ type Blocks<'a> = RwLockReadGuard<'a, Vec<Block>>;
 /// The ledger of one run. Shared by all workers; every call is a few atomic operations.
 #[derive(Debug)]
 pub struct Ledger {
+    /// What stands in the database for key 0: for people only.
+    first: u64,
     loaded: u64,
     /// By block of loaded keys; made at the first delete of one.
     loaded_deletes: OnceLock<Box<[Deletes]>>,
@@ -96,6 +98,7 @@ impl Ledger {
     #[must_use]
     pub fn new(loaded: u64) -> Self {
         Self {
+            first: 0,
             loaded,
             loaded_deletes: OnceLock::new(),
             blocks: RwLock::new(Vec::new()),
@@ -105,6 +108,18 @@ impl Ledger {
             read_back: AtomicU64::new(0),
             changed: AtomicBool::new(false),
         }
+    }
+
+    /// The same with other names for its keys: key 0 is shown as `first`.
+    #[must_use]
+    pub fn shown_from(self, first: u64) -> Self {
+        Self { first, ..self }
+    }
+
+    /// A key as it stands in the database.
+    #[must_use]
+    pub fn shown(&self, key: u64) -> String {
+        (u128::from(self.first) + u128::from(key)).to_string()
     }
 
     /// Number of loaded documents.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::Ledger;
 use super::findings::{self, add, sample};
 use crate::clock::Clock;
-use crate::dataset::{Documents, id};
+use crate::dataset::Documents;
 use crate::recording::Ledger as Books;
 
 /// Keys per range: large enough that the round trip costs nothing, small enough to repeat (8 MB).
@@ -186,12 +186,15 @@ impl Scan {
     /// A new primary may answer majority reads from before it was elected until its own first write is
     /// committed. A majority write that changes nothing waits for exactly that.
     async fn barrier(&self) -> mongodb::error::Result<()> {
-        self.read.update_one(doc! { "_id": 0_i64 }, doc! { "$setOnInsert": { "v": 0 } }).await?;
+        self.read
+            .update_one(doc! { "_id": self.at.documents.id(0) }, doc! { "$setOnInsert": { "v": 0 } })
+            .await?;
         Ok(())
     }
 
     async fn range(&self, from: u64, to: u64) -> mongodb::error::Result<Books> {
         self.barrier().await?;
+        let id = |key| self.at.documents.id(key);
         let filter = doc! { "_id": { "$gte": id(from), "$lt": id(to) } };
         let mut cursor = self.read.find(filter).sort(doc! { "_id": 1 }).batch_size(5_000).await?;
         let mut part = Books::default();
@@ -199,18 +202,20 @@ impl Scan {
         while cursor.advance().await? {
             let raw = cursor.current();
             match self.at.documents.check(raw) {
+                // On two shards, say: there is only one index for each.
+                Ok((key, _)) if key < next => findings::duplicate(&self.ledger, &mut part, key),
                 Ok((key, _)) => {
                     findings::absent(&self.ledger, &mut part, next, key);
                     findings::present(&self.ledger, &mut part, key);
-                    next = next.max(key + 1);
+                    next = key + 1;
                 }
                 Err(error) => {
-                    let key = raw.get_i64("_id").ok().and_then(|k| u64::try_from(k).ok());
+                    let key = raw.get_i64("_id").ok().and_then(|id| self.at.documents.key_of(id));
                     if let Some(key) = key {
                         findings::absent(&self.ledger, &mut part, next, key);
                         next = next.max(key + 1);
                     }
-                    findings::wrong(&self.ledger, &mut part, raw, &error.to_string());
+                    findings::wrong(&self.ledger, &mut part, (key, raw), &error.to_string());
                 }
             }
         }
@@ -221,9 +226,9 @@ impl Scan {
     /// Documents before the first key and after the last one, whatever the type of their `_id`.
     async fn strangers(&self) -> mongodb::error::Result<Books> {
         let hint = || Hint::Keys(doc! { "_id": 1 });
-        let below =
-            self.read.find(doc! {}).hint(hint()).max(doc! { "_id": 0_i64 }).limit(MAX_STRANGERS).await?;
-        let end = doc! { "_id": id(self.ledger.end()) };
+        let edge = |key| doc! { "_id": self.at.documents.id(key) };
+        let below = self.read.find(doc! {}).hint(hint()).max(edge(0)).limit(MAX_STRANGERS).await?;
+        let end = edge(self.ledger.end());
         let above = self.read.find(doc! {}).hint(hint()).min(end).limit(MAX_STRANGERS).await?;
         let mut part = Books::default();
         for mut cursor in [below, above] {

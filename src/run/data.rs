@@ -146,7 +146,7 @@ async fn check(ctx: &Context, at: &Loading, mut loaded: Loaded) -> Result<(), Ea
             return Ok(());
         }
         let started = ctx.clock.now();
-        let ledger = Arc::new(Ledger::new(at.dataset.documents));
+        let ledger = Arc::new(Ledger::new(at.dataset.documents).shown_from(at.dataset.first));
         let books = look_up(ctx, &at.client, at.documents.clone(), &ledger).await;
         if ctx.stop.orderly.is_cancelled() {
             return Err(Early::Interrupted);

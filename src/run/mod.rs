@@ -90,7 +90,8 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
     let now = clock.wall(clock.now());
     let dir = directory::make(request.out.as_deref(), name, request.plan.seed, now)?;
     let data_seed = request.scenario.dataset.seed.unwrap_or(request.plan.seed);
-    let documents = Documents::new(&request.scenario.dataset.shape, data_seed);
+    let documents = Documents::new(&request.scenario.dataset.shape, data_seed)
+        .starting_at(request.scenario.dataset.first);
     if binary.is_some() {
         directory::place_data(&dir, request.data.as_deref())?;
     }
@@ -283,7 +284,7 @@ async fn with_cluster(
         client::shut_down(client).await;
         return loaded;
     }
-    let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents));
+    let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents).shown_from(ctx.scenario.dataset.first));
     let loaded = data::load(ctx, &client, documents.clone()).await;
     client::shut_down(client).await;
     loaded?;

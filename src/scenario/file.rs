@@ -51,7 +51,7 @@ const CLUSTER: Names<'_> = Names {
 
 const DATASET: Names<'_> = Names {
     what: "key",
-    now: &["shape", "seed", "documents", "database", "collection", "indexes"],
+    now: &["shape", "seed", "documents", "first", "database", "collection", "indexes"],
     later: &["shard_key"],
 };
 
@@ -284,6 +284,7 @@ impl Default for Dataset {
             shape: Shape::Row,
             seed: None,
             documents: DEFAULT_DOCUMENTS,
+            first: 0,
             database: "soak".into(),
             collection: "docs".into(),
             indexes: Vec::new(),
@@ -298,9 +299,19 @@ fn dataset(node: &Node<'_>, source: &Source) -> Dataset {
         shape: table.node("shape").and_then(|node| shape::read(&node, source)).unwrap_or(default.shape),
         seed: table.optional("seed", count),
         documents: table.optional("documents", count).unwrap_or(default.documents),
+        first: table.optional("first", first_key).unwrap_or(default.first),
         database: table.optional("database", database).unwrap_or(default.database),
         collection: table.optional("collection", collection).unwrap_or(default.collection),
         indexes: table.nodes("indexes").iter().map(|node| node.read(text).unwrap_or_default()).collect(),
+    }
+}
+
+/// Far enough below 2^63 that no run gets there.
+fn first_key(value: &DeValue<'_>) -> Result<u64, Refusal> {
+    const LARGEST: u64 = 1 << 62;
+    match count(value)? {
+        first if first > LARGEST => Err(Refusal::new("is too large").hint("write at most 2^62")),
+        first => Ok(first),
     }
 }
 

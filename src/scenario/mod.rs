@@ -152,8 +152,10 @@ pub struct Dataset {
     pub shape: Shape,
     /// Seed of the content; `None`: that of the run.
     pub seed: Option<u64>,
-    /// Number of documents, keys 0 to this minus one.
+    /// Number of documents.
     pub documents: u64,
+    /// `_id` of the first one; the others follow.
+    pub first: u64,
     /// Database name.
     pub database: String,
     /// Collection name.

@@ -34,7 +34,7 @@ pub const RATE: &str = r#"write for example "500/s" or "30/m" (per s, m or h)"#;
 /// Longer than any run; keeps sums of durations and clock readings far from overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 /// One operation a nanosecond: what the clock can tell apart.
-pub(super) const FASTEST_OPS_S: f64 = 1e9;
+pub(super) const FASTEST_OPS_S: f64 = 1e6;
 /// One operation an hour: anything slower is no load.
 const SLOWEST_OPS_S: f64 = 1.0 / 3600.0;
 
@@ -135,7 +135,7 @@ pub fn rate(text: &str) -> Result<f64, Unreadable> {
         return refuse("no operation would ever start");
     }
     if !(SLOWEST_OPS_S..=FASTEST_OPS_S).contains(&ops_s) {
-        return refuse("outside of 1/h to 1e9/s");
+        return refuse("outside of 1/h to 1,000,000/s");
     }
     Ok(ops_s)
 }

@@ -15,7 +15,7 @@ pub(super) struct Budget {
     limit: u64,
     taken: AtomicU64,
     ended: AtomicU64,
-    /// Operations intended before this moment cost nothing; nanoseconds on the run clock.
+    /// Operations sent before this moment cost nothing; nanoseconds on the run clock.
     from: AtomicU64,
     spent: CancellationToken,
 }
@@ -42,19 +42,28 @@ impl Budget {
         }
     }
 
-    /// What is intended from this moment on counts.
+    /// What is sent from this moment on counts.
     pub(super) fn count_from(&self, from: Moment) {
         self.from.store(u64::try_from(from.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// `None`: all operations are taken.
-    pub(super) fn take(&self, intended: Moment) -> Option<Ticket> {
-        if intended < Duration::from_nanos(self.from.load(Ordering::Relaxed)) {
+    /// Leave to send one now; `None`: all operations are taken.
+    pub(super) fn take(&self, now: Moment) -> Option<Ticket> {
+        if !self.counts(now) {
             return Some(Ticket::Free);
         }
         let one_more = |taken| (taken < self.limit).then_some(taken + 1);
         let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         taken.is_ok().then_some(Ticket::Counted)
+    }
+
+    fn counts(&self, now: Moment) -> bool {
+        now >= Duration::from_nanos(self.from.load(Ordering::Relaxed))
+    }
+
+    /// Nothing more is to be sent; what is under way may still go on.
+    pub(super) fn is_exhausted(&self, now: Moment) -> bool {
+        self.counts(now) && self.taken.load(Ordering::Relaxed) >= self.limit
     }
 
     /// Nothing was sent.
@@ -79,8 +88,13 @@ impl Budget {
 
 impl Lane {
     /// Leave to send an operation; `None`: the measured phase has had all of them.
-    pub(super) fn take_operation(&self, intended: Moment) -> Option<Ticket> {
-        self.budget.as_ref().map_or(Some(Ticket::Free), |budget| budget.take(intended))
+    pub(super) fn take_operation(&self, now: Moment) -> Option<Ticket> {
+        self.budget.as_ref().map_or(Some(Ticket::Free), |budget| budget.take(now))
+    }
+
+    /// All operations of the budget were sent: no later arrival was ever intended.
+    pub(super) fn is_exhausted(&self, now: Moment) -> bool {
+        self.budget.as_ref().is_some_and(|budget| budget.is_exhausted(now))
     }
 
     pub(super) fn operation_ended(&self, ticket: &Ticket) {
@@ -89,11 +103,6 @@ impl Lane {
 
     pub(super) fn operation_not_sent(&self, ticket: &Ticket) {
         self.budget.iter().for_each(|budget| budget.give_back(ticket));
-    }
-
-    /// All operations of the budget have ended.
-    pub(super) fn is_spent(&self) -> bool {
-        self.budget.as_ref().is_some_and(|budget| budget.spent().is_cancelled())
     }
 }
 
@@ -134,7 +143,9 @@ mod tests {
         assert_eq!(budget.take(S(4)), Some(Ticket::Free));
         let tickets = [(); 3].map(|()| budget.take(S(5)).unwrap());
         assert_eq!(budget.take(S(6)), None, "all are taken");
+        assert!(budget.is_exhausted(S(6)) && !budget.is_exhausted(S(4)));
         budget.give_back(&tickets[2]);
+        assert!(!budget.is_exhausted(S(6)));
         budget.ended(&Ticket::Free);
         budget.ended(&tickets[0]);
         budget.ended(&tickets[1]);

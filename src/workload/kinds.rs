@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use super::Lane;
 use super::meter::merge;
-use super::stats::{histogram, record_us};
+use super::stats::{histogram, is_unanswered, record_us};
 use super::store::Request;
 use crate::outcome::Outcome;
 use crate::scenario::OpKind;
@@ -52,7 +52,7 @@ pub(super) fn book(kinds: &mut Kinds, kind: OpKind, outcome: &Outcome, response_
         Outcome::Failed(cause) | Outcome::Unknown(cause) => {
             let unknown = matches!(outcome, Outcome::Unknown(_));
             *(if unknown { &mut cell.unknown } else { &mut cell.failed }) += 1;
-            if cause.timed_out {
+            if is_unanswered(cause, response_us) {
                 cell.answered(response_us);
             }
         }

@@ -69,14 +69,17 @@ pub struct Core {
     pub client: mongodb::Client,
 }
 
+/// More than one workload can send; each missed arrival is booked, so this also bounds the work after an outage.
+const MOST_OPS_S: f64 = 1e6;
+
 /// Why the rate of a workload stays as it is.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum RateError {
     /// It sends as fast as answers come.
     #[error("it has no rate: its workers send as fast as answers come (a closed loop)")]
     ClosedLoop,
-    /// Not finite, or negative.
-    #[error("{0} is no rate: give 0 or more operations per second")]
+    /// Negative, not a number, or beyond what one workload can send.
+    #[error("{0} is no rate: give 0 to 1,000,000 operations per second")]
     NotARate(f64),
     /// See there.
     #[error(transparent)]
@@ -319,8 +322,9 @@ impl Drive {
     /// When there is no such workload.
     pub fn set_rate(&self, workload: usize, rate_ops_s: f64) -> Result<(), RateError> {
         let pacer = self.pacer_for(workload, rate_ops_s)?;
+        pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?;
         self.lanes[workload].rate_was_set.store(true, Ordering::Relaxed);
-        Ok(pacer.change(self.clock.now(), Curve::Constant(rate_ops_s))?)
+        Ok(())
     }
 
     /// Whether this may be the rate of a workload; nothing is changed.
@@ -335,7 +339,7 @@ impl Drive {
     }
 
     fn pacer_for(&self, workload: usize, rate_ops_s: f64) -> Result<&Pacer, RateError> {
-        if !(rate_ops_s.is_finite() && rate_ops_s >= 0.0) {
+        if !(0.0..=MOST_OPS_S).contains(&rate_ops_s) {
             return Err(RateError::NotARate(rate_ops_s));
         }
         self.lanes[workload].pacer.as_ref().ok_or(RateError::ClosedLoop)
@@ -363,7 +367,7 @@ impl Drive {
         // A warm-up that was interrupted ends with its second; nothing more is sent in it.
         self.ends_at(end.min(self.clock.now()));
         // Beyond its number of operations nothing was intended.
-        for lane in self.lanes.iter().filter(|lane| !lane.is_spent()) {
+        for lane in self.lanes.iter().filter(|lane| !lane.is_exhausted(end)) {
             let Some(pacer) = &lane.pacer else { continue };
             loop {
                 let overdue = pacer.take_overdue(end);

@@ -356,8 +356,7 @@ fn book_cell(cell: &mut Cell, op: &Finished<'_>, since: Duration) {
         Some(Outcome::Failed(cause) | Outcome::Unknown(cause)) => {
             let unknown = matches!(op.outcome, Some(Outcome::Unknown(_)));
             *(if unknown { &mut cell.unknown } else { &mut cell.failed }) += 1;
-            // Broken off by a driver that lost patience is as good as timed out: a freeze must not vanish.
-            if cause.timed_out || response_us > LONG_WAIT_US {
+            if is_unanswered(cause, response_us) {
                 book_unanswered(cell, response_us);
             }
         }
@@ -371,6 +370,11 @@ fn book_cell(cell: &mut Cell, op: &Finished<'_>, since: Duration) {
         cell.late = cell.late.max(late);
         cell.late_starts += u64::from(late > Duration::from_millis(10));
     }
+}
+
+/// Broken off by a driver that lost patience is as good as timed out: a freeze must not vanish.
+pub(super) fn is_unanswered(cause: &Cause, response_us: u64) -> bool {
+    cause.timed_out || response_us > LONG_WAIT_US
 }
 
 fn book_unanswered(cell: &mut Cell, waited_us: u64) {

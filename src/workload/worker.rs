@@ -105,6 +105,8 @@ impl Worker {
         // What is sent before second 0 would count in it.
         self.clock.sleep_until(self.lane.epoch).await;
         loop {
+            // Whoever never has to wait must let the others of this thread run.
+            tokio::task::consume_budget().await;
             self.reap().await?;
             self.park(&stop).await;
             let (intended, worker_was_free) = match self.next_start(&stop).await? {
@@ -112,7 +114,7 @@ impl Worker {
                 Start::Again => continue,
                 Start::Over => break,
             };
-            let Some(ticket) = self.lane.take_operation(intended) else {
+            let Some(ticket) = self.lane.take_operation(self.clock.now()) else {
                 stop.cancelled().await;
                 break;
             };
@@ -165,9 +167,11 @@ impl Worker {
                 return Ok(Start::Over);
             }
         };
+        if lane.is_exhausted(now) {
+            stop.cancelled().await;
+            return Ok(Start::Over);
+        }
         lane.book_missed(self.place.core, intended, now);
-        // Thousands may be due at once after a freeze: let others run.
-        tokio::task::consume_budget().await;
         Ok(Start::Again)
     }
 
@@ -318,7 +322,7 @@ impl Worker {
     async fn finish(mut self) -> Result<(), WorkerError> {
         let drained = tokio::time::timeout(GRACE, async {
             while let Some(ended) = self.in_flight.join_next().await {
-                ended.map_err(WorkerError::Panicked)?;
+                self.ended(ended)?;
             }
             Ok(())
         });

@@ -7,6 +7,7 @@ mod support;
 
 mod batches;
 mod control;
+mod counters;
 mod defects;
 mod determinism;
 mod errors;

@@ -3,9 +3,9 @@
 use bson::{Bson, RawDocument, doc};
 use mongodb::options::Hint;
 
+use super::marker::number;
 use super::marker::{Marker, Note, SUFFIX};
 use super::{LoadError, Loading, Unfinished};
-use crate::dataset::id;
 
 /// Fresh documents of earlier runs that are looked at, and removed, at a time.
 const REMOVED_AT_A_TIME: i64 = 5_000;
@@ -121,9 +121,10 @@ async fn uuid(at: &Loading) -> mongodb::error::Result<Option<String>> {
 }
 
 async fn highest_key(at: &Loading) -> mongodb::error::Result<Option<u64>> {
-    let filter = doc! { "_id": { "$gte": 0_i64, "$lt": id(at.dataset.documents) } };
+    let id = |key| at.documents.id(key);
+    let filter = doc! { "_id": { "$gte": id(0), "$lt": id(at.dataset.documents) } };
     let found = at.collection().find_one(filter).sort(doc! { "_id": -1 }).await?;
-    Ok(found.and_then(|raw| raw.get_i64("_id").ok()).and_then(|key| u64::try_from(key).ok()))
+    Ok(found.and_then(|raw| raw.get_i64("_id").ok()).and_then(|id| at.documents.key_of(id)))
 }
 
 /// Every document and index is there: says so in the database.
@@ -135,7 +136,7 @@ pub async fn complete(at: &Loading, mut note: Note) -> Result<(), LoadError> {
 /// What the server thinks how many there are: quick, and wrong after it crashed.
 async fn counted(at: &Loading) -> Result<i64, LoadError> {
     let collection = at.collection();
-    at.patiently(|| async { collection.estimated_document_count().await }).await.map(id)
+    at.patiently(|| async { collection.estimated_document_count().await }).await.map(number)
 }
 
 /// Whether documents were lost or deleted since the load, or the server crashed: the count differs then.
@@ -174,6 +175,7 @@ enum Fresh {
 
 /// The next documents above the loaded ones, whatever the type of their `_id`.
 async fn fresh_keys(at: &Loading) -> mongodb::error::Result<Fresh> {
+    let id = |key| at.documents.id(key);
     let end = doc! { "_id": id(at.dataset.documents) };
     let collection = at.collection();
     let find = collection.find(doc! {}).hint(Hint::Keys(doc! { "_id": 1 })).min(end);
@@ -195,7 +197,8 @@ async fn fresh_keys(at: &Loading) -> mongodb::error::Result<Fresh> {
 /// What lies before the first key, if anything does.
 async fn nothing_below(at: &Loading) -> mongodb::error::Result<Option<String>> {
     let collection = at.collection();
-    let find = collection.find(doc! {}).hint(Hint::Keys(doc! { "_id": 1 })).max(doc! { "_id": 0_i64 });
+    let find =
+        collection.find(doc! {}).hint(Hint::Keys(doc! { "_id": 1 })).max(doc! { "_id": at.documents.id(0) });
     let mut cursor = find.limit(1).await?;
     Ok(cursor.advance().await?.then(|| described(cursor.current(), "not a key of a load")))
 }

@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{self, Batch};
-use super::marker::{Marker, Note};
+use super::marker::{self, Marker, Note};
 use super::window::Window;
 use super::{LoadError, Loading, permanent};
-use crate::dataset::{Documents, id};
+use crate::dataset::Documents;
 use crate::outcome;
 
 /// Writers at the same time; more gain nothing on one mongod.
@@ -209,6 +209,7 @@ impl Fill {
 
     /// The keys of a chunk that are not there; whatever is there must be a document of ours.
     async fn missing(&self, chunk: &Range<u64>) -> Result<Vec<u64>, Look> {
+        let id = |key| self.content.id(key);
         let filter = doc! { "_id": { "$gte": id(chunk.start), "$lt": id(chunk.end) } };
         let mut cursor = self.collection.find(filter).sort(doc! { "_id": 1 }).await?;
         let (mut missing, mut next) = (Vec::new(), chunk.start);
@@ -242,7 +243,7 @@ impl Fill {
                 () = written.cancelled() => true,
                 () = tokio::time::sleep(NOTE_EVERY) => false,
             };
-            let edge = id(self.window.written_to());
+            let edge = marker::number(self.window.written_to());
             note.loaded_to = proven;
             let kept = match self.marker.write(&note).await {
                 Ok(()) => primary(&self.client).await,

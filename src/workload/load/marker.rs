@@ -30,6 +30,9 @@ pub struct Note {
     shape: String,
     /// Fingerprint of some documents: seed, shape and all.
     content: String,
+    /// What stands in the database for key 0.
+    #[serde(default)]
+    pub first: i64,
     /// Keys 0 to this minus one.
     pub documents: i64,
     /// Every key below is there, acknowledged by a majority.
@@ -54,7 +57,8 @@ impl Note {
             seed: seed.to_string(),
             shape,
             content: fingerprint(documents),
-            documents: crate::dataset::id(dataset.documents),
+            first: number(dataset.first),
+            documents: number(dataset.documents),
             loaded_to: 0,
             complete: false,
             counted: 0,
@@ -77,6 +81,8 @@ impl Note {
             differ("seed", &self.seed, &asked.seed)
         } else if self.shape != asked.shape {
             differ("shape", &self.shape, &asked.shape)
+        } else if self.first != asked.first {
+            differ("first =", &self.first, &asked.first)
         } else if self.documents != asked.documents {
             differ("documents =", &self.documents, &asked.documents)
         } else if self.content != asked.content {
@@ -90,6 +96,11 @@ impl Note {
     pub fn edge(&self) -> u64 {
         u64::try_from(self.loaded_to).unwrap_or(0)
     }
+}
+
+/// As the database has it.
+pub fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// FNV-1a over some documents.

@@ -2,7 +2,7 @@
 
 use bson::{Document, RawDocument, doc};
 
-use crate::dataset::id;
+use crate::dataset::Documents;
 use crate::scenario::{Aggregation, Op, Workload};
 
 /// Documents of an aggregation of the user that are read; the rest is left on the server.
@@ -61,7 +61,8 @@ pub(super) struct Counted {
 
 impl Counted {
     /// The aggregation that counts the documents of a range of keys on the server.
-    pub(super) fn stages(key: u64, length: u32) -> [Document; 2] {
+    pub(super) fn stages(documents: &Documents, key: u64, length: u32) -> [Document; 2] {
+        let id = |key| documents.id(key);
         let range = doc! { "_id": { "$gte": id(key), "$lt": id(key.saturating_add(length.into())) } };
         let numbers = doc! {
             "_id": null,

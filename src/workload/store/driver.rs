@@ -11,7 +11,7 @@ use mongodb::{Client, Collection, Cursor};
 
 use super::Outcomes;
 use super::asked::{Asked, Counted};
-use crate::dataset::{Documents, id};
+use crate::dataset::Documents;
 use crate::outcome::{self, Cause, Outcome};
 use crate::scenario::{Dataset, ReadConcern, ReadPreference, Workload, WriteConcern};
 
@@ -55,7 +55,7 @@ impl Driver {
 
     /// The document of a key, if there is one.
     pub(super) async fn read(&self, key: u64) -> Result<Option<RawDocumentBuf>, Outcome> {
-        let found = self.collection.find_one(doc! { "_id": id(key) }).await;
+        let found = self.collection.find_one(doc! { "_id": self.documents.id(key) }).await;
         found.map_err(|error| outcome::of_read(&error))
     }
 
@@ -71,7 +71,7 @@ impl Driver {
         length: u32,
         see: impl FnMut(&RawDocument),
     ) -> Result<(), Outcome> {
-        self.many(doc! { "_id": { "$gte": id(key) } }, doc! { "_id": 1 }, length, see).await
+        self.many(doc! { "_id": { "$gte": self.documents.id(key) } }, doc! { "_id": 1 }, length, see).await
     }
 
     /// All in one answer where they fit: of exactly `limit` documents some servers would keep the cursor.
@@ -91,20 +91,20 @@ impl Driver {
     pub(super) async fn update(&self, key: u64, version: u32) -> Result<u64, Outcome> {
         let change = decode(&self.documents.update(key, version))
             .map_err(|error| Outcome::Failed(Cause::new("invalid_update", error.to_string())))?;
-        let updated = self.collection.update_one(doc! { "_id": id(key) }, change).await;
+        let updated = self.collection.update_one(doc! { "_id": self.documents.id(key) }, change).await;
         updated.map(|result| result.matched_count).map_err(|error| outcome::of_write(&error))
     }
 
     /// How many documents were there to be replaced.
     pub(super) async fn replace(&self, key: u64, version: u32) -> Result<u64, Outcome> {
         let document = self.documents.document(key, version);
-        let replaced = self.collection.replace_one(doc! { "_id": id(key) }, document).await;
+        let replaced = self.collection.replace_one(doc! { "_id": self.documents.id(key) }, document).await;
         replaced.map(|result| result.matched_count).map_err(|error| outcome::of_write(&error))
     }
 
     /// How many documents were deleted.
     pub(super) async fn delete(&self, key: u64) -> Result<u64, Outcome> {
-        let deleted = self.collection.delete_one(doc! { "_id": id(key) }).await;
+        let deleted = self.collection.delete_one(doc! { "_id": self.documents.id(key) }).await;
         deleted.map(|result| result.deleted_count).map_err(|error| outcome::of_write(&error))
     }
 
@@ -112,7 +112,7 @@ impl Driver {
     pub(super) async fn count(&self, key: u64, length: u32) -> Result<Option<Counted>, Outcome> {
         let cursor = self
             .collection
-            .aggregate(Counted::stages(key, length))
+            .aggregate(Counted::stages(&self.documents, key, length))
             .await
             .map_err(|error| outcome::of_read(&error))?;
         let mut counted = Ok(None);
@@ -124,7 +124,7 @@ impl Driver {
     pub(super) async fn pipeline(&self, key: u64) -> Result<(), Outcome> {
         let aggregate = self.collection.aggregate(self.asked.pipeline.iter().cloned());
         let aggregate = if self.asked.pipeline_takes_key {
-            aggregate.let_vars(doc! { "key": id(key) })
+            aggregate.let_vars(doc! { "key": self.documents.id(key) })
         } else {
             aggregate
         };

@@ -46,8 +46,12 @@ impl Judge {
         };
         match self.documents.check(found) {
             Ok((found_key, _)) if found_key == key => Outcome::Ok,
-            Ok((other, _)) => self.wrong_content(format!("asked for key {key}, got key {other}")),
-            Err(error) => self.wrong_content(format!("key {key}: {error}")),
+            Ok((other, _)) => self.wrong_content(format!(
+                "asked for key {}, got key {}",
+                self.documents.id(key),
+                self.documents.id(other)
+            )),
+            Err(error) => self.wrong_content(format!("key {}: {error}", self.documents.id(key))),
         }
     }
 
@@ -68,7 +72,7 @@ impl Judge {
             return Outcome::Ok;
         }
         self.ledger.note_stale_read();
-        missing(format!("key {key} was acknowledged, and was not there to be deleted"))
+        missing(format!("key {} was acknowledged, and was not there to be deleted", self.documents.id(key)))
     }
 
     /// Books the outcomes of inserts and deletes; other requests leave no trace in the ledger.
@@ -106,7 +110,7 @@ impl Judge {
         }
         self.ledger.note_stale_read();
         if fresh && self.ledger.is_majority(key) {
-            missing(format!("acknowledged key {key} was not found"))
+            missing(format!("acknowledged key {} was not found", self.documents.id(key)))
         } else {
             Outcome::Ok
         }

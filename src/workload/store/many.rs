@@ -32,7 +32,10 @@ impl Judge {
     /// Before a find by the value that a field of this key had when it was inserted.
     pub(super) fn find<'a>(&'a self, key: u64, field: &'a str) -> Result<FindCheck<'a>, Outcome> {
         let wanted = value_at(&self.documents.document(key, 0), field).ok_or_else(|| {
-            Outcome::Failed(Cause::new("invalid_find", format!("key {key} has no field {field:?}")))
+            Outcome::Failed(Cause::new(
+                "invalid_find",
+                format!("key {} has no field {field:?}", self.documents.id(key)),
+            ))
         })?;
         Ok(FindCheck { judge: self, key, field, wanted, keys: Vec::new(), wrong: None })
     }
@@ -55,23 +58,26 @@ impl Judge {
         let must: Vec<_> = expected.into_iter().filter(|key| self.must_exist(*key)).collect();
         let found = counted.map_or(0, |counted| counted.documents);
         if let Some(Counted { lowest, highest, .. }) = counted
-            && !(key.cast_signed() <= lowest && lowest <= highest && highest < end.cast_signed())
+            && !(self.documents.id(key) <= lowest && lowest <= highest && highest < self.documents.id(end))
         {
             return self.wrong_content(format!(
-                "asked for keys {key} to {}, got {lowest} to {highest}",
-                end.saturating_sub(1)
+                "asked for keys {} to {}, got {lowest} to {highest}",
+                self.documents.id(key),
+                self.documents.id(end.saturating_sub(1))
             ));
         }
         if found > may && !self.reads_leftovers {
             return self.wrong_content(format!(
-                "{found} documents counted from key {key} on, where {may} were sent"
+                "{found} documents counted from key {} on, where {may} were sent",
+                self.documents.id(key)
             ));
         }
         let must_count = must.len() as u64;
         if found < must_count {
             self.ledger.note_stale_read();
             return missing(format!(
-                "{found} documents counted from key {key} on, where {must_count} were acknowledged"
+                "{found} documents counted from key {} on, where {must_count} were acknowledged",
+                self.documents.id(key)
             ));
         }
         Outcome::Ok
@@ -82,20 +88,22 @@ impl Judge {
         match found.map(|found| self.documents.check(found)) {
             Some(Ok((found_key, 0))) if found_key == key => {
                 self.ledger.note_stale_read();
-                missing(format!("key {key} is there, but was not found by its indexed field"))
+                missing(format!(
+                    "key {} is there, but was not found by its indexed field",
+                    self.documents.id(key)
+                ))
             }
             _ => self.read(key, found),
         }
     }
 
-    /// The first keys from `from` to below `end` that must be there; none where reads may be stale.
+    /// Of the first `most` acknowledged keys from `from` to below `end` those that must be there; none where
+    /// reads may be stale.
     fn must_exist_from(&self, from: u64, end: u64, most: u32) -> Vec<u64> {
         let mut keys = Vec::new();
         let mut at = from;
-        while self.reads_are_fresh
-            && keys.len() < most as usize
-            && let Some(key) = self.ledger.next_acknowledged(at).filter(|key| *key < end)
-        {
+        for _ in 0..if self.reads_are_fresh { most } else { 0 } {
+            let Some(key) = self.ledger.next_acknowledged(at).filter(|key| *key < end) else { break };
             if self.ledger.is_majority(key) {
                 keys.push(key);
             }
@@ -131,13 +139,23 @@ impl ScanCheck<'_> {
 
     fn next(&mut self, key: u64) {
         if key < self.from {
-            let text = format!("asked for keys from {} on, got key {key}", self.from);
+            let text = format!(
+                "asked for keys from {} on, got key {}",
+                self.judge.documents.id(self.from),
+                self.judge.documents.id(key)
+            );
             self.wrong = Some(self.judge.wrong_content(text));
         } else if self.last == Some(key) && !self.judge.reads_leftovers {
-            self.wrong = Some(self.judge.wrong_content(format!("key {key} came twice in one scan")));
+            self.wrong = Some(
+                self.judge
+                    .wrong_content(format!("key {} came twice in one scan", self.judge.documents.id(key))),
+            );
         } else if let Some(last) = self.last.filter(|last| *last > key) {
-            self.wrong =
-                Some(self.judge.wrong_content(format!("key {key} came behind key {last} in a scan")));
+            self.wrong = Some(self.judge.wrong_content(format!(
+                "key {} came behind key {} in a scan",
+                self.judge.documents.id(key),
+                self.judge.documents.id(last)
+            )));
         }
         while let Some(passed) = self.expected.next_if(|expected| *expected <= key) {
             if passed != key {
@@ -198,11 +216,13 @@ impl FindCheck<'_> {
         }
         self.wrong = match self.judge.documents.check(raw) {
             Err(error) => Some(error.to_string()),
-            Ok((key, _)) if value_at(raw, self.field).as_ref() != Some(&self.wanted) => {
-                Some(format!("key {key} was found by a value of {:?} that it does not have", self.field))
-            }
+            Ok((key, _)) if value_at(raw, self.field).as_ref() != Some(&self.wanted) => Some(format!(
+                "key {} was found by a value of {:?} that it does not have",
+                self.judge.documents.id(key),
+                self.field
+            )),
             Ok((key, _)) if self.keys.contains(&key) && !self.judge.reads_leftovers => {
-                Some(format!("key {key} came twice in one find"))
+                Some(format!("key {} came twice in one find", self.judge.documents.id(key)))
             }
             Ok((key, _)) => {
                 self.keys.push(key);

@@ -9,7 +9,7 @@ use mongodb::options::{CollectionOptions, ReadConcern, ReadPreference, Selection
 use mongodb::{Client, Collection};
 
 use super::Outcomes;
-use crate::dataset::{Documents, id};
+use crate::dataset::Documents;
 use crate::ledger::Ledger;
 use crate::outcome::{self, Cause, DUPLICATE_KEY, NOT_ATTEMPTED, Outcome};
 use crate::scenario::Dataset;
@@ -62,6 +62,7 @@ impl ReadBack {
     /// What is there, key by key.
     async fn look(&self, first: u64, count: u64) -> mongodb::error::Result<Vec<Found>> {
         let mut all = vec![Found::Nothing; usize::try_from(count).unwrap_or(0)];
+        let id = |key| self.documents.id(key);
         let range = doc! { "_id": { "$gte": id(first), "$lt": id(first + count) } };
         let mut cursor = self.collection.find(range).await?;
         while cursor.advance().await? {
@@ -70,7 +71,7 @@ impl ReadBack {
                 Ok((key, 0)) => (Some(key), Found::Ours),
                 Ok((key, version)) => (Some(key), Found::Foreign(format!("it has version {version}"))),
                 Err(error) => {
-                    let key = raw.get_i64("_id").ok().map(i64::cast_unsigned);
+                    let key = raw.get_i64("_id").ok().and_then(|id| self.documents.key_of(id));
                     (key, Found::Foreign(error.to_string()))
                 }
             };

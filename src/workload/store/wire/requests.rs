@@ -7,7 +7,7 @@ use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use wire::hot::Message;
 
 use super::super::asked::{Asked, Counted};
-use crate::dataset::{Documents, id};
+use crate::dataset::Documents;
 use crate::scenario::{Dataset, ReadConcern, Workload, WriteConcern};
 
 /// What an update looks like around its key and its change: `{ q: { _id: key }, u: change }`.
@@ -76,7 +76,7 @@ impl Requests {
     }
 
     fn make_find(&mut self) {
-        let filter = doc! { "_id": id(0) };
+        let filter = doc! { "_id": 0_i64 };
         self.find = self.read_command(
             doc! { "find": &self.collection, "filter": filter, "limit": 1, "singleBatch": true },
         );
@@ -87,7 +87,7 @@ impl Requests {
 
     /// The document of a key.
     pub(super) fn read(&mut self, key: u64) -> &mut Message {
-        self.find.fill(&self.find_key, &key.to_le_bytes());
+        self.find.fill(&self.find_key, &self.documents.id(key).to_le_bytes());
         &mut self.find
     }
 
@@ -106,26 +106,28 @@ impl Requests {
     /// A new version of one document: its fields are set.
     pub(super) fn update(&mut self, key: u64, version: u32) -> &mut Message {
         let change = self.documents.update(key, version);
-        write_update(self.update.list(), key, |list| list.extend_from_slice(&change));
+        write_update(self.update.list(), self.documents.id(key), |list| list.extend_from_slice(&change));
         &mut self.update
     }
 
     /// A new version of one document: it is replaced.
     pub(super) fn replace(&mut self, key: u64, version: u32) -> &mut Message {
-        write_update(self.update.list(), key, |list| self.documents.encode(key, version, list));
+        write_update(self.update.list(), self.documents.id(key), |list| {
+            self.documents.encode(key, version, list)
+        });
         &mut self.update
     }
 
     /// Deletes one document.
     pub(super) fn delete(&mut self, key: u64) -> &mut Message {
-        let item = rawdoc! { "q": { "_id": id(key) }, "limit": 1 };
+        let item = rawdoc! { "q": { "_id": self.documents.id(key) }, "limit": 1 };
         self.delete.list().extend_from_slice(item.as_bytes());
         &mut self.delete
     }
 
     /// Documents from a key on, in the order of the keys.
     pub(super) fn scan(&self, key: u64, length: u32) -> Message {
-        self.find_many(doc! { "_id": { "$gte": id(key) } }, doc! { "_id": 1 }, length)
+        self.find_many(doc! { "_id": { "$gte": self.documents.id(key) } }, doc! { "_id": 1 }, length)
     }
 
     /// Documents in which the field has this value.
@@ -146,7 +148,7 @@ impl Requests {
 
     /// Counts the documents of a range of keys on the server.
     pub(super) fn count(&self, key: u64, length: u32) -> Message {
-        self.aggregate(Counted::stages(key, length).to_vec(), None)
+        self.aggregate(Counted::stages(&self.documents, key, length).to_vec(), None)
     }
 
     /// The user's aggregation.
@@ -158,7 +160,7 @@ impl Requests {
     fn aggregate(&self, pipeline: Vec<Document>, key: Option<u64>) -> Message {
         let mut body = doc! { "aggregate": &self.collection, "pipeline": pipeline, "cursor": {} };
         if let Some(key) = key {
-            body.insert("let", doc! { "key": id(key) });
+            body.insert("let", doc! { "key": self.documents.id(key) });
         }
         self.read_command(body)
     }
@@ -179,11 +181,11 @@ impl Requests {
     }
 }
 
-fn write_update(list: &mut Vec<u8>, key: u64, change: impl FnOnce(&mut Vec<u8>)) {
+fn write_update(list: &mut Vec<u8>, id: i64, change: impl FnOnce(&mut Vec<u8>)) {
     let start = list.len();
     list.extend([0; 4]);
     list.extend(QUERY);
-    list.extend(key.to_le_bytes());
+    list.extend(id.to_le_bytes());
     list.extend(CHANGE);
     change(list);
     list.push(0);
@@ -208,10 +210,10 @@ mod tests {
     fn an_update_is_one_document_of_a_query_and_a_change() {
         let documents = Documents::new(Shape::Row, 7);
         let mut list = Vec::new();
-        let change = documents.update(u64::MAX - 5, 3);
-        write_update(&mut list, u64::MAX - 5, |list| list.extend_from_slice(&change));
+        let change = documents.update(5, 3);
+        write_update(&mut list, documents.id(5), |list| list.extend_from_slice(&change));
         let item = Document::try_from(RawDocument::from_bytes(&list).unwrap()).unwrap();
         let change = Document::try_from(RawDocument::from_bytes(&change).unwrap()).unwrap();
-        assert_eq!(item, doc! { "q": { "_id": -6_i64 }, "u": change });
+        assert_eq!(item, doc! { "q": { "_id": 5_i64 }, "u": change });
     }
 }
