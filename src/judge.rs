@@ -67,7 +67,10 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
     let recording = &record.recording;
     let faults = analysis::judge_faults(recording, &scenario.measures);
     let workloads: Vec<_> = recording.workloads.iter().map(|w| workload(w, record, scenario)).collect();
-    let limits = limits::evaluate(&scenario.limits, &faults, &workloads, record.ledger.as_ref());
+    let mut limits = limits::evaluate(&scenario.limits, &faults, &workloads, record.ledger.as_ref());
+    if faults.is_empty() {
+        limits::doubt_pauses(&mut limits, &recording.workloads);
+    }
     // A load, or a run that broke before, has nothing to say about them.
     let drove = recording.duration_s > 0.0;
     let sweep = scenario.sweep.as_ref().filter(|_| drove).map(|planned| {
@@ -207,6 +210,7 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
     let ok = sum(&|s| s.ok);
     let latency = record.latency.get(&recorded.name).cloned().unwrap_or_default();
     let mix = scenario.workloads.iter().find(|w| w.name == recorded.name);
+    let busy_s = busy_s(recorded, mix.and_then(|w| w.operations), record.recording.duration_s);
     let mut report = WorkloadReport {
         name: recorded.name.clone(),
         op: mix.map(|w| crate::report::mix_in_words(&w.mix)).unwrap_or_default(),
@@ -215,8 +219,8 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
         failed: sum(&|s| s.failed),
         unknown: sum(&|s| s.unknown),
         missed: sum(&|s| s.missed),
-        throughput_ops_s: per_second(ok, record),
-        longest_gap_s: recorded.gaps.iter().map(|g| g.to_s - g.from_s).max_by(f64::total_cmp),
+        throughput_ops_s: per_second(ok, busy_s),
+        longest_gap_s: limits::longest_gap(recorded),
         note: recorded.rate_ops_s.is_none().then(|| CLOSED_LOOP.into()),
         response_us: latency.response,
         service_us: latency.service,
@@ -224,28 +228,48 @@ fn workload(recorded: &WorkloadRecording, record: &RunRecord, scenario: &Scenari
         errors: error_classes(record, &recorded.name),
     };
     report.ops = match mix.map(|w| w.mix.as_slice()) {
-        Some([_, _, ..]) => kinds(&recorded.name, &latency.kinds, record),
+        Some([_, _, ..]) => kinds(&report, &latency.kinds, busy_s, record),
         _ => vec![only_kind(&report)],
     };
     report
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
-fn per_second(operations: u64, record: &RunRecord) -> f64 {
-    let duration_s = record.recording.duration_s;
-    if duration_s > 0.0 { operations as f64 / duration_s } else { 0.0 }
+fn per_second(operations: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { operations as f64 / seconds } else { 0.0 }
+}
+
+/// The time until the last operation of a workload that has done its number, to the second or better; of any
+/// other the whole duration, in seconds.
+#[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
+fn busy_s(recorded: &WorkloadRecording, operations: Option<u64>, duration_s: f64) -> f64 {
+    let ended = |s: &crate::recording::Second| s.ok + s.failed + s.unknown;
+    let done: u64 = recorded.seconds.iter().map(ended).sum();
+    let Some(last) = recorded.seconds.iter().rposition(|s| ended(s) > 0) else { return duration_s };
+    if operations.is_none_or(|operations| done < operations) {
+        return duration_s;
+    }
+    // The gap that is open at the end begins with the last success.
+    let open = recorded.gaps.last().map(|gap| gap.from_s).filter(|at| *at >= last as f64);
+    let only_ok = recorded.seconds[last].ok == ended(&recorded.seconds[last]);
+    open.filter(|_| only_ok).unwrap_or((last + 1) as f64).min(duration_s)
 }
 
 /// The kinds of a mix, in the order of their names.
-fn kinds(workload: &str, latency: &BTreeMap<String, Percentiles>, record: &RunRecord) -> Vec<OpReport> {
-    let of_it = record.operations.iter().filter(|((name, _), _)| name == workload);
+fn kinds(
+    workload: &WorkloadReport,
+    latency: &BTreeMap<String, Percentiles>,
+    busy_s: f64,
+    record: &RunRecord,
+) -> Vec<OpReport> {
+    let of_it = record.operations.iter().filter(|((name, _), _)| *name == workload.name);
     of_it
         .map(|((_, op), counts)| OpReport {
             op: op.clone(),
             ok: counts.ok,
             failed: counts.failed,
             unknown: counts.unknown,
-            throughput_ops_s: per_second(counts.ok, record),
+            throughput_ops_s: per_second(counts.ok, busy_s),
             response_us: latency.get(op).cloned().unwrap_or_default(),
         })
         .collect()

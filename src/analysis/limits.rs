@@ -6,12 +6,14 @@
 
 use std::time::Duration;
 
-use crate::recording::FaultOutcome;
+use crate::recording::{FaultOutcome, Gap, Pace, Piece, WorkloadRecording};
 use crate::report::data::{FaultReport, Impact, Ledger, LimitResult, WorkloadReport};
 use crate::scenario::Limits;
 
 /// Shortest gap between successes that a recording holds, in seconds.
 const SHORTEST_GAP_S: f64 = 0.1;
+/// Silence of this length in a rate that changes may be a pause that somebody wanted, in seconds.
+const PAUSE_S: f64 = 10.0;
 /// A gap that is open at the end for this long means that service was down, in seconds.
 const DOWN_S: f64 = 1.0;
 
@@ -221,6 +223,67 @@ fn of_run_gap(limit: f64, workloads: &[WorkloadReport]) -> LimitResult {
         ok: value.filter(|gap| *gap > 0.0 || limit >= SHORTEST_GAP_S).map(|gap| gap <= limit),
         at: worst.map(|w| w.name.clone()),
     }
+}
+
+/// Longest time between two successes of the run, in seconds; `None`: none was recorded. Where the rate was
+/// changed, a gap that begins with a pause counts from the first arrival in it: nobody asked before.
+#[must_use]
+pub fn longest_gap(work: &WorkloadRecording) -> Option<f64> {
+    let counted = |gap: &Gap| gap.to_s - asked_from(work, gap);
+    work.gaps.iter().map(counted).filter(|s| *s > 0.0).max_by(f64::total_cmp)
+}
+
+/// Takes the verdict back from a broken limit on the longest gap of the run where an outage ran into a pause of
+/// the rate: nobody knows whether service was away during the pause too.
+pub fn doubt_pauses(limits: &mut [LimitResult], workloads: &[WorkloadRecording]) {
+    let name = FaultMeasure::LongestGap.name();
+    for result in limits.iter_mut().filter(|l| l.name == name && l.ok == Some(false)) {
+        let surely = |work: &WorkloadRecording| work.gaps.iter().any(|g| asked_for(work, g) > result.limit);
+        if !workloads.iter().any(surely) {
+            result.ok = None;
+        }
+    }
+}
+
+/// Pieces of time in a gap in which arrivals were intended.
+fn asked<'a>(work: &'a WorkloadRecording, gap: &'a Gap) -> impl Iterator<Item = &'a Piece> {
+    work.availability
+        .iter()
+        .filter(|p| p.scheduled > 0 && p.from_s + p.width_s > gap.from_s && p.from_s < gap.to_s)
+}
+
+/// When a gap begins to count.
+fn asked_from(work: &WorkloadRecording, gap: &Gap) -> f64 {
+    if work.pace == Pace::Constant {
+        return gap.from_s;
+    }
+    // The success before the gap lies in a piece that reaches into it. When all of the piece was answered within
+    // 1 s and the gap is longer, nobody of it waited.
+    let waits = |p: &&Piece| {
+        p.from_s >= gap.from_s || p.ok_within[0] < p.scheduled || gap.to_s <= p.from_s + p.width_s + 1.0
+    };
+    let answered_to_s = asked(work, gap).find(|p| p.from_s < gap.from_s).map(|p| p.from_s + p.width_s);
+    let first = asked(work, gap).find(waits).map_or(gap.to_s, |p| p.from_s.max(gap.from_s));
+    // Without silence between the two there was no pause.
+    if answered_to_s.is_some_and(|to_s| first - to_s < SHORTEST_GAP_S) { gap.from_s } else { first }
+}
+
+/// The longest part of a gap that no pause interrupts, in seconds: so long service was surely away.
+fn asked_for(work: &WorkloadRecording, gap: &Gap) -> f64 {
+    let from_s = asked_from(work, gap);
+    if work.pace == Pace::Constant {
+        return gap.to_s - from_s;
+    }
+    let (mut began_s, mut known_s, mut longest_s) = (from_s, from_s, 0.0_f64);
+    for piece in asked(work, gap) {
+        if piece.from_s - known_s >= PAUSE_S {
+            longest_s = longest_s.max(known_s - began_s);
+            began_s = piece.from_s;
+        }
+        known_s = known_s.max((piece.from_s + piece.width_s).min(gap.to_s));
+    }
+    let end_s = if gap.to_s - known_s >= PAUSE_S { known_s } else { gap.to_s };
+    longest_s.max(end_s - began_s)
 }
 
 fn of_writes(name: &str, limit: u64, lost: Option<u64>, ledger: Option<&Ledger>) -> LimitResult {

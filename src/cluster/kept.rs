@@ -136,21 +136,28 @@ pub async fn take_over(
     clock: Clock,
     stop: &CancellationToken,
 ) -> Result<Option<Kept>, ClusterError> {
-    let Some(kept) = Kept::read(&start.dir)? else {
-        return announce(start).map(|()| None);
-    };
-    if kept.ready {
-        kept.must_fit(&start.dir, start.settings)?;
-    }
-    tokio::select! {
-        unused = kept.unused(&start.dir, clock) => unused?,
+    let kept = tokio::select! {
+        kept = left_alone(&start.dir, start.settings, clock) => kept?,
         () = stop.cancelled() => return Err(ClusterError::Stopped),
+    };
+    match kept {
+        None => announce(start).map(|()| None),
+        Some(kept) if kept.ready => Ok(Some(kept)),
+        Some(kept) => kept.clear(&start.dir).map(|()| None),
     }
-    if kept.ready {
-        return Ok(Some(kept));
-    }
-    kept.clear(&start.dir)?;
-    Ok(None)
+}
+
+/// What `dir` says of itself once nobody uses it any more. Another tester may have finished its start during the
+/// wait, and then there is data: only what is read after it counts.
+async fn left_alone(dir: &Path, settings: &Managed, clock: Clock) -> Result<Option<Kept>, ClusterError> {
+    let read = || {
+        let kept = Kept::read(dir)?;
+        kept.iter().filter(|kept| kept.ready).try_for_each(|kept| kept.must_fit(dir, settings))?;
+        Ok(kept)
+    };
+    let Some(before) = read()? else { return Ok(None) };
+    before.unused(dir, clock).await?;
+    read()
 }
 
 /// Says whose folder this is before there is anything in it. Clusters of `cluster start` have a description of
@@ -212,6 +219,35 @@ mod tests {
         assert!(error.contains("replica set of 3 members") && error.contains("replica set of 1"), "{error}");
         std::fs::write(dir.path().join(FILE), "{").unwrap();
         assert!(Kept::read(dir.path()).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_start_that_another_tester_finishes_during_the_wait_is_not_taken_for_one_that_was_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = dir.path().join("node1/db");
+        std::fs::create_dir_all(&db).unwrap();
+        // In the place of a mongod: it has the folder in its command line.
+        let mut user = std::process::Command::new("sh")
+            .args(["-c", "read line; :", "sh"])
+            .arg(&db)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::fs::write(db.join("mongod.lock"), format!("{}\n", user.id())).unwrap();
+        kept(3, false).write(dir.path()).unwrap();
+        let settings = Managed::default();
+        let other = async {
+            // The first look is over: it has found the user.
+            kept(3, true).write(dir.path()).unwrap();
+            user.kill().unwrap();
+            user.wait().unwrap();
+        };
+        let (found, ()) = tokio::join!(left_alone(dir.path(), &settings, Clock::start()), other);
+        assert_eq!(found.unwrap(), Some(kept(3, true)));
+        // Nothing happened meanwhile: it stays what it was.
+        kept(3, false).write(dir.path()).unwrap();
+        let found = left_alone(dir.path(), &settings, Clock::start()).await.unwrap();
+        assert_eq!(found, Some(kept(3, false)));
     }
 
     #[test]

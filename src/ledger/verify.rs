@@ -20,8 +20,10 @@ use crate::clock::Clock;
 use crate::dataset::Documents;
 use crate::recording::Ledger as Books;
 
-/// Keys per range: large enough that the round trip costs nothing, small enough to repeat (8 MB).
+/// Keys per range, at most: large enough that the round trip costs nothing.
 const RANGE_KEYS: u64 = 20_000;
+/// Bytes per range, on average: small enough to repeat, and to read before anybody gives up.
+const RANGE_BYTES: usize = 8_000_000;
 /// Ranges that are read at the same time; more gain nothing on one mongod.
 const READERS: usize = 4;
 /// No range could be read for this long: the check stays incomplete.
@@ -113,12 +115,13 @@ impl Scan {
     /// Reads range after range until there are no more; the first that cannot be read ends it, for all readers.
     async fn ranges(self, next: Arc<AtomicU64>, progress: Arc<AtomicU64>, stop: CancellationToken) -> Books {
         let (end, mut books) = (self.ledger.end(), Books::default());
+        let keys = range_keys(self.at.documents.len_bytes());
         loop {
-            let from = next.fetch_add(RANGE_KEYS, Ordering::Relaxed);
+            let from = next.fetch_add(keys, Ordering::Relaxed);
             if from >= end {
                 return books;
             }
-            let to = (from + RANGE_KEYS).min(end);
+            let to = (from + keys).min(end);
             match self.range_with_retries(from, to, &stop).await {
                 Ok(part) => add(&mut books, &part),
                 Err(why) => {
@@ -240,7 +243,25 @@ impl Scan {
     }
 }
 
+/// Keys per range of documents of this length.
+fn range_keys(len_bytes: usize) -> u64 {
+    let fit = RANGE_BYTES / len_bytes.max(1);
+    RANGE_KEYS.min(fit as u64).max(1)
+}
+
 async fn out_of_patience(stop: &CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(STOP_PATIENCE).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_bounded_by_keys_and_by_bytes_and_never_empty() {
+        assert_eq!(range_keys(400), RANGE_KEYS);
+        assert_eq!(range_keys(1_000_000), 8);
+        assert_eq!(range_keys(16 << 20), 1);
+    }
 }

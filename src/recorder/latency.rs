@@ -1,8 +1,9 @@
 //! `latency.hlog`: the standard HdrHistogram interval log (V2, compressed), one entry per second,
 //! workload and kind. Values are microseconds. Kinds: `response` (acknowledged operations from their
-//! intended start), `service` (the same from the send), `unanswered` (missed and timed-out operations with
-//! the time they had waited); in a mix also `response.read` and so on (the operations of one kind that were
-//! sent, timed-out ones with the time they had waited).
+//! intended start), `service` (the same from the send), `unanswered` (missed and timed-out operations, and
+//! others that failed or stayed unknown after more than 1 s, with the time they had waited); in a mix also
+//! `response.read` and so on (the operations of one kind that were sent, the same ones with the time they had
+//! waited).
 
 use std::io;
 use std::path::Path;

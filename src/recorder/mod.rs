@@ -149,6 +149,10 @@ impl Recorder {
                 },
             }
         }
+        // The last seconds may still be queued when the last event is through.
+        while let Ok(sample) = samples.try_recv() {
+            self.sample(&sample)?;
+        }
         self.finish()
     }
 

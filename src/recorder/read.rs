@@ -5,7 +5,7 @@ mod series;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -18,6 +18,9 @@ use crate::recording::{FaultOutcome, FaultRecord, Recording};
 use crate::report::data::{Ledger, Load, OwnPause, Percentiles, Tester};
 
 pub use latency::Totals;
+
+/// Bytes that are looked through at a time for the last line end of a file.
+const BLOCK: u64 = 64 * 1024;
 
 /// A run as its directory tells it.
 #[derive(Clone, Debug, Default)]
@@ -136,16 +139,48 @@ fn optional_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>,
     }
 }
 
+/// A file up to its last line end: a killed tester may have left a number, or a letter, half written, and half a
+/// number reads like a whole one. `None`: there is no such file.
+fn whole_lines(path: &Path) -> Result<Option<Take<File>>, ReadError> {
+    let cut = |mut file: File| {
+        let length = last_line_end(&mut file)?;
+        file.rewind()?;
+        Ok(file.take(length))
+    };
+    match File::open(path).and_then(cut) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ReadError::new(path, error)),
+    }
+}
+
+/// Length of a file up to and with its last line end; 0: it has none.
+fn last_line_end(file: &mut File) -> io::Result<u64> {
+    let mut end = file.seek(SeekFrom::End(0))?;
+    let mut block = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK);
+        file.seek(SeekFrom::Start(start))?;
+        block.clear();
+        file.by_ref().take(end - start).read_to_end(&mut block)?;
+        if let Some(at) = block.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
 /// All whole lines.
 fn events(path: &Path) -> Result<Vec<Line>, ReadError> {
-    let file = File::open(path).map_err(|e| ReadError::new(path, e))?;
+    let file = whole_lines(path)?.ok_or_else(|| ReadError::new(path, "no such file"))?;
     let mut lines = Vec::new();
     let mut torn: Option<serde_json::Error> = None;
-    for line in BufReader::new(file).lines() {
+    for line in BufReader::new(file).split(b'\n') {
         if let Some(error) = torn {
             return Err(ReadError::new(path, error));
         }
-        match serde_json::from_str(&line.map_err(|e| ReadError::new(path, e))?) {
+        match serde_json::from_slice(&line.map_err(|e| ReadError::new(path, e))?) {
             Ok(line) => {
                 lines.push(line);
                 torn = None;
@@ -279,3 +314,6 @@ fn percentiles(histogram: &hdrhistogram::Histogram<u64>, max_us: Option<u64>) ->
         count: histogram.len(),
     }
 }
+
+#[cfg(test)]
+mod tests;

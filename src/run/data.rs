@@ -14,7 +14,7 @@ use crate::dataset::Documents;
 use crate::event::{Event, Events, Phase};
 use crate::ledger::{self, Ledger};
 use crate::recording::{Ledger as Books, Load, LoadSecond};
-use crate::scenario::Cluster;
+use crate::scenario::{Cluster, Op, Scenario};
 use crate::workload::{self, Counters, LoadError, Loaded, Loading, Unfinished};
 
 /// A checkpoint after a large load may write gigabytes.
@@ -41,7 +41,15 @@ pub async fn load(ctx: &Context, client: &Client, documents: Documents) -> Resul
     let unfinished = if ctx.goal == Goal::Run { Unfinished::Refuse } else { Unfinished::Continue };
     let loaded = shown(ctx, &at, workload::load(&at, unfinished)).await?;
     report(ctx, &at, &loaded).await?;
-    check(ctx, &at, loaded).await
+    check(ctx, &at, loaded).await?;
+    if ctx.goal == Goal::Run && deletes(&ctx.scenario) {
+        or_stop(ctx, at.expect_deletes()).await?.map_err(early)?;
+    }
+    Ok(())
+}
+
+fn deletes(scenario: &Scenario) -> bool {
+    scenario.workloads.iter().flat_map(|workload| &workload.mix).any(|(op, _)| *op == Op::Delete)
 }
 
 fn early(error: LoadError) -> Early {

@@ -3,6 +3,8 @@
 //! Each of them names every value it rests on, so that it keeps silent when one of these could not
 //! be read.
 
+mod operations;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ pub(super) fn check(scenario: &Scenario, log: &Log) {
     }
     check.planned();
     check.steps();
+    check.operations();
     check.limits_by_workload("p99", scenario.limits.p99.keys());
     check.limits_by_workload("error_share", scenario.limits.error_share.keys());
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use super::Lane;
-use super::meter::merge;
-use super::stats::{histogram, is_unanswered, record_us};
+use super::latency::{histogram, merge, record_us};
+use super::stats::is_unanswered;
 use super::store::Request;
 use crate::outcome::Outcome;
 use crate::scenario::OpKind;

@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use hdrhistogram::Histogram;
 
-use super::stats::{Cell, histogram};
+use super::latency::{histogram, merge};
+use super::stats::Cell;
 
 /// What happened in the seconds of a window.
 #[derive(Clone, Debug)]
@@ -70,11 +71,6 @@ impl Meter {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Window>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Adds one latency histogram to another; ours grow, so nothing can be out of range.
-pub fn merge(sum: &mut Histogram<u64>, more: &Histogram<u64>) {
-    let _added = sum.add(more);
 }
 
 #[cfg(test)]

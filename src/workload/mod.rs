@@ -4,6 +4,7 @@ mod budget;
 mod choice;
 mod gate;
 mod kinds;
+mod latency;
 mod load;
 mod meter;
 mod pacing;
@@ -22,12 +23,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use kinds::{KindCell, Kinds};
+pub use latency::{histogram, merge};
 pub use load::{
     Counters, LoadError, Loaded, Loading, STALL, Sizes, Unfinished, drop_ours, load, mend, seal, sizes,
 };
-pub use meter::{Tally, merge};
+pub use meter::Tally;
 pub use sampler::{Sample, Sampler};
-pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken, histogram};
+pub use stats::{Cell, ErrorCell, ErrorKey, PieceCell, Taken};
 pub use store::{Monitor, Outcomes, Request, Session, Store, Traffic, Wire};
 
 use crate::clock::{Clock, Moment};

@@ -11,16 +11,12 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::kinds::{self, Kinds};
+use super::latency::{histogram, record_us};
 use crate::clock::Moment;
 use crate::outcome::{Cause, Outcome};
 use crate::recording::WITHIN_S;
 use crate::scenario::OpKind;
 
-/// Histograms hold 1 us to 1 h at 3 digits; larger values are booked as 1 h, the true maximum is kept
-/// beside.
-pub const HIGHEST_US: u64 = 3_600_000_000;
-const LOWEST_US: u64 = 1;
-const DIGITS: u8 = 3;
 /// Longer than this is a long wait. Quick failures are left out of the latencies: they would make them look
 /// better.
 const LONG_WAIT_US: u64 = 1_000_000;
@@ -29,26 +25,6 @@ const MAX_ERROR_CLASSES: usize = 100;
 /// Successes are kept apart at this grain, so gaps of 100 ms and more are known exactly.
 const SLOT: Duration = Duration::from_millis(10);
 const SLOTS: usize = 100;
-
-/// A latency histogram at first reaches to 65 ms (50 kB) and grows when it must (200 kB at most): most
-/// seconds of most workloads never see more.
-const FIRST_HIGHEST_US: u64 = 65_535;
-
-/// An empty latency histogram.
-#[must_use]
-pub fn histogram() -> Histogram<u64> {
-    #[expect(clippy::expect_used, reason = "the bounds are constants, and valid")]
-    let mut empty = Histogram::new_with_bounds(LOWEST_US, FIRST_HIGHEST_US, DIGITS).expect("constant bounds");
-    empty.auto(true);
-    empty
-}
-
-/// Books a value; one above the highest counts as the highest. (The histogram's own saturating call would cut
-/// at what it reaches now.)
-pub(super) fn record_us(to: &mut Histogram<u64>, value_us: u64) {
-    // Growing is possible up to the highest value, so this cannot fail.
-    let _recorded = to.record(value_us.min(HIGHEST_US));
-}
 
 /// One finished (or missed) operation.
 #[derive(Clone, Copy, Debug)]

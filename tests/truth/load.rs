@@ -50,13 +50,17 @@ fn content() -> Documents {
 
 /// The loader itself, with little patience.
 async fn load(documents: u64, server: &FakeServer) -> Result<Loaded, LoadError> {
+    load_by(&server.uri(), documents, Duration::from_secs(3)).await
+}
+
+async fn load_by(uri: &str, documents: u64, stall: Duration) -> Result<Loaded, LoadError> {
     let at = Loading {
-        client: mongodb::Client::with_uri_str(server.uri()).await.unwrap(),
+        client: mongodb::Client::with_uri_str(uri).await.unwrap(),
         dataset: Dataset { documents, ..Dataset::default() },
         documents: content(),
         seed: SEED,
         clock: Clock::start(),
-        stall: Duration::from_secs(3),
+        stall,
         stop: CancellationToken::new(),
         counters: Arc::default(),
     };
@@ -87,6 +91,19 @@ fn change_note(server: &FakeServer, loaded_to: i64, complete: bool) {
         new.insert("loaded_to", loaded_to);
         new.insert("complete", complete);
         notes.insert(id, RawDocumentBuf::try_from(&new).unwrap());
+    });
+}
+
+fn counted(server: &FakeServer) -> i64 {
+    note(server).get_i64("counted").unwrap()
+}
+
+/// Adds keys from `from` to before `to`, where they are not there.
+fn put(server: &FakeServer, from: u64, to: u64) {
+    server.documents(NAMESPACE, |there| {
+        for key in from..to {
+            there.entry(Id::Number(key as i64)).or_insert_with(|| content().document(key, 0));
+        }
     });
 }
 
@@ -203,6 +220,68 @@ async fn drop_begins_anew_where_the_collection_is_ours() {
     load(2_000, &server).await.unwrap();
     let ended = call("load", 500, &server, &["--drop"]).await;
     assert_eq!((ended.code, is_whole(&server, 500)), (0, true), "{}", ended.printed());
+    assert_eq!(server.count("drop"), 1);
+}
+
+#[tokio::test]
+async fn an_empty_collection_without_a_note_is_not_dropped() {
+    let server = FakeServer::start(Script::default());
+    server.documents(NAMESPACE, |there| assert!(there.is_empty()));
+    let ended = call("load", 500, &server, &["--drop"]).await;
+    assert_eq!((ended.code, is_whole(&server, 500)), (0, true), "{}", ended.printed());
+    assert_eq!(server.count("drop"), 0);
+}
+
+#[tokio::test]
+async fn after_a_run_that_deletes_the_count_proves_nothing_and_every_key_is_looked_up() {
+    let server = FakeServer::start(Script::default());
+    load(1_000, &server).await.unwrap();
+    let inserts = call("run", 1_000, &server, &[]).await;
+    assert_eq!(inserts.code_if_not_starved(), 0, "{}", inserts.printed());
+    assert_eq!((counted(&server), inserts.events("load_checked").len()), (1_000, 0));
+    let deletes = call("run", 1_000, &server, &["--set", "workload.writers.op=delete"]).await;
+    assert_eq!(deletes.code_if_not_starved(), 0, "{}", deletes.printed());
+    assert!(server.documents(NAMESPACE, |there| there.len()) < 1_000, "the run deleted some");
+    assert_eq!(counted(&server), -1);
+    // Now the count is that of the load again, as it may be after a crash, too.
+    put(&server, 0, 1_000);
+    let again = call("run", 1_000, &server, &[]).await;
+    assert_eq!(again.code_if_not_starved(), 0, "{}", again.printed());
+    let checked = again.events("load_checked");
+    assert_eq!((checked.len(), &checked[0]["complete"]), (1, &true.into()));
+    assert_eq!(counted(&server), 1_000, "every key was there: the count counts again");
+}
+
+#[tokio::test]
+async fn a_delete_whose_reply_is_lost_is_repeated_and_one_without_effect_ends_the_load() {
+    let deletes =
+        |when, answer| Script { rules: vec![Rule { command: "delete", when, answer }], ..Script::default() };
+    let patience = Duration::from_secs(30);
+    let server = FakeServer::start(deletes(When::Nth(1), Answer::CutReply));
+    load(1_000, &server).await.unwrap();
+    put(&server, 1_000, 1_010);
+    let again = load_by(&server.uri(), 1_000, patience).await.unwrap();
+    assert_eq!((again.removed, is_whole(&server, 1_000)), (10, true));
+    let server = FakeServer::start(deletes(When::Every(1), Answer::WithoutEffect));
+    load(1_000, &server).await.unwrap();
+    put(&server, 1_000, 1_010);
+    let error = load_by(&server.uri(), 1_000, patience).await.unwrap_err();
+    assert!(matches!(error, LoadError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("_id 1000 was deleted and is there again"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_there_is_read_with_the_majority_whatever_the_uri_says() {
+    let server = FakeServer::start(Script::default());
+    let uri = format!("{}&readConcernLevel=local", server.uri());
+    for _ in 0..2 {
+        load_by(&uri, 1_000, Duration::from_secs(30)).await.unwrap();
+    }
+    for command in ["find", "count"] {
+        let sent = server.last(command).unwrap();
+        let level = sent.get_document("readConcern").and_then(|concern| concern.get_str("level"));
+        assert_eq!(level.unwrap(), "majority", "{command}");
+    }
 }
 
 #[tokio::test]

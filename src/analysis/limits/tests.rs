@@ -184,3 +184,67 @@ fn without_planned_faults_the_longest_gap_of_the_run_counts() {
     let nothing = evaluate(&limits, &[], &[workload_report("writers", 0)], None).remove(0);
     assert_eq!(nothing.ok, None, "nothing was served");
 }
+
+/// The limit on the longest gap of a run without faults: value and verdict.
+fn of_run(load: Load, pace: Pace, limit_s: f64) -> (Option<f64>, Option<bool>) {
+    let work = WorkloadRecording { pace, ..load.build() };
+    let limits = Limits { longest_gap: seconds(limit_s), ..Limits::default() };
+    let report = WorkloadReport { longest_gap_s: longest_gap(&work), ..workload_report("writers", 1_000) };
+    let mut found = evaluate(&limits, &[], &[report], None);
+    doubt_pauses(&mut found, &[work]);
+    (found[0].value, found[0].ok)
+}
+
+#[test]
+fn a_pause_of_the_rate_is_no_gap() {
+    let paused = || Load::open("writers", 500).ok(60, 500).ok(60, 0).ok(60, 500);
+    assert_eq!(of_run(paused(), Pace::Changed, 5.0), (Some(0.0), Some(true)));
+    // Nobody changed the rate: then silence is what it looks like.
+    assert_eq!(of_run(paused(), Pace::Constant, 5.0), (Some(60.0), Some(false)));
+    // To the very end.
+    let to_the_end = Load::open("writers", 500).ok(60, 500).ok(60, 0);
+    assert_eq!(of_run(to_the_end, Pace::Changed, 5.0), (Some(0.0), Some(true)));
+}
+
+#[test]
+fn a_pause_ends_with_the_first_arrival_whatever_becomes_of_it() {
+    let slow_start = Load::open("writers", 500).ok(60, 500).ok(60, 0).failing(8, 0).ok(60, 500);
+    assert_eq!(of_run(slow_start, Pace::Changed, 5.0), (Some(8.0), Some(false)));
+}
+
+#[test]
+fn an_outage_counts_in_a_rate_that_changes_too() {
+    let down = Load::open("writers", 500).ok(60, 500).failing(8, 0).ok(60, 100);
+    assert_eq!(of_run(down, Pace::Changed, 5.0), (Some(8.0), Some(false)));
+    // An arrival every five seconds: the silence between two of them is no pause.
+    let rare = (0..60).map(|i| u64::from(i % 5 == 0));
+    let work = Load::open("writers", 1).series(rare.clone());
+    let down = rare
+        .clone()
+        .fold(work, |load, n| load.row(crate::recording::Second { failed: n, ..Default::default() }));
+    let (value, ok) = of_run(down.series(rare), Pace::Changed, 30.0);
+    assert_eq!((value.map(f64::round), ok), (Some(60.0), Some(false)));
+}
+
+#[test]
+fn a_success_in_the_middle_of_a_piece_does_not_hide_a_gap() {
+    // All of second 0 was answered within 1 s; from 1 s on nobody was, until 4 s.
+    let load = Load::open("writers", 500).ok(1, 500).failing(3, 0).ok(1, 500);
+    let mut work = WorkloadRecording { pace: Pace::Changed, ..load.build() };
+    work.gaps[0].from_s = 0.7;
+    assert_eq!(longest_gap(&work).map(|s| (s * 10.0).round()), Some(33.0));
+    // A pause behind it is one.
+    let load = Load::open("writers", 500).ok(1, 500).ok(3, 0).ok(1, 500);
+    let mut work = WorkloadRecording { pace: Pace::Changed, ..load.build() };
+    work.gaps[0] = Gap { from_s: 0.998, to_s: 4.25 };
+    assert_eq!(longest_gap(&work), Some(0.25));
+}
+
+#[test]
+fn an_outage_that_runs_into_a_pause_is_in_doubt() {
+    let into =
+        |down| Load::open("writers", 500).ok(60, 500).failing(down, 0).ok(60, 0).failing(2, 0).ok(60, 500);
+    assert_eq!(of_run(into(3), Pace::Changed, 5.0), (Some(65.0), None));
+    assert_eq!(of_run(into(6), Pace::Changed, 5.0), (Some(68.0), Some(false)), "the pause is not needed");
+    assert_eq!(of_run(into(3), Pace::Changed, 65.0), (Some(65.0), Some(true)));
+}

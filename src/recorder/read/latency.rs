@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-use super::{ReadError, percentiles};
+use super::{ReadError, percentiles, whole_lines};
 use crate::recorder::latency::{OF_A_KIND, tag};
 use crate::recording::{Recording, Step, WorkloadRecording};
 use crate::report::data::Percentiles;
@@ -55,11 +55,7 @@ type Read = (BTreeMap<String, Totals>, Vec<Totals>);
 /// Reads the log; fills `p99_5s_us` and `p99_10s_us` of the recording.
 pub fn read(dir: &Path, recording: &mut Recording) -> Result<Read, ReadError> {
     let path = dir.join("latency.hlog");
-    let file = match std::fs::File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Read::default()),
-        Err(error) => return Err(ReadError::new(&path, error)),
-    };
+    let Some(file) = whole_lines(&path)? else { return Ok(Read::default()) };
     let index: BTreeMap<String, usize> =
         recording.workloads.iter().enumerate().map(|(i, w)| (tag(&w.name), i)).collect();
     let mut passing: Vec<Passing> = recording.workloads.iter().map(|_| Passing::new()).collect();
@@ -68,7 +64,7 @@ pub fn read(dir: &Path, recording: &mut Recording) -> Result<Read, ReadError> {
     for line in BufReader::new(file).lines() {
         let line = line.map_err(|e| ReadError::new(&path, e))?;
         let Some((workload, entry)) = parse(&line, &mut decoder) else {
-            continue; // The header, or a torn last line.
+            continue; // The header.
         };
         for (step, sum) in recording.steps.iter().zip(&mut steps) {
             let whole = !entry.kind.starts_with(OF_A_KIND);

@@ -1,12 +1,11 @@
 //! The second-by-second files.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Counts, ReadError, RunRecord};
+use super::{Counts, ReadError, RunRecord, whole_lines};
 use crate::recorder::operations;
 use crate::recording::{Gap, LoadSecond, OwnSecond, Piece, Second, WorkloadRecording};
 
@@ -177,13 +176,9 @@ fn empty(row: &AvailabilityRow) -> Piece {
     Piece { from_s: row.from_ms as f64 / 1e3, width_s: row.width_ms as f64 / 1e3, ..Piece::default() }
 }
 
-/// All whole rows; a torn last row is passed over.
+/// All whole rows; a torn last row (a name may hold a line end) is passed over.
 fn rows<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, ReadError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(ReadError::new(path, error)),
-    };
+    let Some(file) = whole_lines(path)? else { return Ok(Vec::new()) };
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
     let mut all = Vec::new();
     let mut torn: Option<csv::Error> = None;

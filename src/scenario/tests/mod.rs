@@ -1,5 +1,6 @@
 //! Whole scenarios in, checked scenarios or problems with their places out.
 
+mod counted;
 mod distributions;
 mod operations;
 mod overrides;

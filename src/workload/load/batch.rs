@@ -5,7 +5,7 @@ use bson::{Document, RawDocumentBuf};
 use crate::dataset::Documents;
 
 /// A command ends with the document that reaches this: far below what a server takes, and it bounds our memory.
-const MOST_BYTES: usize = 4 << 20;
+pub const MOST_BYTES: usize = 4 << 20;
 
 const DOCUMENT: u8 = 0x03;
 const ARRAY: u8 = 0x04;

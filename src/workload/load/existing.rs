@@ -3,8 +3,7 @@
 use bson::{Bson, RawDocument, doc};
 use mongodb::options::Hint;
 
-use super::marker::number;
-use super::marker::{Marker, Note, SUFFIX};
+use super::marker::{Marker, Note, SUFFIX, UNCOUNTED, number};
 use super::{LoadError, Loading, Unfinished};
 
 /// Fresh documents of earlier runs that are looked at, and removed, at a time.
@@ -48,14 +47,15 @@ pub async fn look(at: &Loading, unfinished: Unfinished) -> Result<There, LoadErr
     Ok(There::Part(note, top.map_or(0, |key| key + 1)))
 }
 
-/// Drops the collection and its note; only when the note says that it is ours. Whether there was anything.
+/// Drops the collection and its note; only when the note says that it is ours. Whether there was anything. An
+/// empty collection without a note is nobody's that we know of, and stays.
 ///
 /// # Errors
 /// When the collection is not ours, or the server refuses.
 pub async fn drop_ours(at: &Loading) -> Result<bool, LoadError> {
     let (empty, note) = ours(at).await?;
-    if !empty && note.is_none() {
-        return Err(LoadError::NotEmpty { namespace: at.namespace() });
+    if note.is_none() {
+        return if empty { Ok(false) } else { Err(LoadError::NotEmpty { namespace: at.namespace() }) };
     }
     let (collection, marker) = (at.collection(), Marker::new(&at.client, &at.dataset));
     // In this order: a note about nothing is harmless, data without a note is nobody's.
@@ -69,6 +69,7 @@ pub async fn drop_ours(at: &Loading) -> Result<bool, LoadError> {
 async fn ours(at: &Loading) -> Result<(bool, Option<Note>), LoadError> {
     let marker = Marker::new(&at.client, &at.dataset);
     let foreign = |what: String| LoadError::Foreign { namespace: at.namespace(), what };
+    at.patiently(|| marker.barrier()).await?;
     let note = match at.patiently(|| marker.read()).await? {
         None => None,
         Some(found) => Some(
@@ -133,6 +134,13 @@ pub async fn complete(at: &Loading, mut note: Note) -> Result<(), LoadError> {
     at.patiently(|| Marker::new(&at.client, &at.dataset).write_owned(note.clone())).await
 }
 
+/// Notes that all of it is there now, but that the count will not tell whether it still is.
+pub async fn uncount(at: &Loading) -> Result<(), LoadError> {
+    let mut note = fresh_note(at).await?;
+    (note.loaded_to, note.complete, note.counted) = (note.documents, true, UNCOUNTED);
+    at.patiently(|| Marker::new(&at.client, &at.dataset).write_owned(note.clone())).await
+}
+
 /// What the server thinks how many there are: quick, and wrong after it crashed.
 async fn counted(at: &Loading) -> Result<i64, LoadError> {
     let collection = at.collection();
@@ -141,26 +149,42 @@ async fn counted(at: &Loading) -> Result<i64, LoadError> {
 
 /// Whether documents were lost or deleted since the load, or the server crashed: the count differs then.
 async fn miscounted(at: &Loading, note: &Note) -> Result<Option<String>, LoadError> {
+    if note.counted == UNCOUNTED {
+        return Ok(Some("an earlier run was to delete documents".into()));
+    }
     let (now, then) = (counted(at).await?, note.counted);
     Ok((now != then).then(|| format!("the server counts {now} documents, after the load it counted {then}")))
 }
 
 /// Removes what the workloads of earlier runs inserted above the loaded keys: it would be alien to this run.
 async fn remove_fresh(at: &Loading) -> Result<u64, LoadError> {
-    let mut removed = 0;
+    let (mut removed, mut gone_to) = (0, None);
     at.patiently(|| nothing_below(at)).await?.map_or(Ok(()), |what| Err(foreign(at, what)))?;
     loop {
         match at.patiently(|| fresh_keys(at)).await? {
             Fresh::None => return Ok(removed),
             Fresh::Foreign(what) => return Err(foreign(at, what)),
+            // A delete whose reply was lost removes nothing when it is repeated; one that removed nothing at all
+            // would be repeated without an end.
+            Fresh::Keys { first, .. } if gone_to.is_some_and(|gone_to| first <= gone_to) => {
+                return Err(still_there(at, first));
+            }
             Fresh::Keys { first, last, count } => {
                 let these = doc! { "_id": { "$gte": first, "$lte": last } };
                 let collection = at.collection();
                 at.patiently(|| async { collection.delete_many(these.clone()).await }).await?;
                 removed += count;
+                gone_to = Some(last);
             }
         }
     }
+}
+
+fn still_there(at: &Loading, id: i64) -> LoadError {
+    let why = format!(
+        "the document with _id {id} was deleted and is there again; does another run work on this collection?"
+    );
+    LoadError::Refused { namespace: at.namespace(), why }
 }
 
 fn foreign(at: &Loading, what: String) -> LoadError {
@@ -179,7 +203,8 @@ async fn fresh_keys(at: &Loading) -> mongodb::error::Result<Fresh> {
     let end = doc! { "_id": id(at.dataset.documents) };
     let collection = at.collection();
     let find = collection.find(doc! {}).hint(Hint::Keys(doc! { "_id": 1 })).min(end);
-    let mut cursor = find.limit(REMOVED_AT_A_TIME).await?;
+    // In order, so that nothing lies between the first and the last that was not checked.
+    let mut cursor = find.sort(doc! { "_id": 1 }).limit(REMOVED_AT_A_TIME).await?;
     let (mut first, mut last, mut count) = (None, 0, 0);
     while cursor.advance().await? {
         match at.documents.check(cursor.current()) {

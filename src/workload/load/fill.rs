@@ -21,7 +21,7 @@ use crate::outcome;
 
 /// Writers at the same time; more gain nothing on one mongod.
 const WRITERS: usize = 4;
-/// Keys per chunk: 400 kB of `row`.
+/// Keys per chunk, at most: 400 kB of `row`.
 const CHUNK_KEYS: u64 = 1_000;
 /// Between two updates of the note: twice as much is looked at again after a kill.
 const NOTE_EVERY: Duration = Duration::from_secs(3);
@@ -46,9 +46,16 @@ pub struct Counters {
 }
 
 impl Counters {
-    fn moved(&self) -> (u64, u64) {
-        (self.documents.load(Ordering::Relaxed), self.found.load(Ordering::Relaxed))
+    /// Changes with whatever comes forward; batches, because a chunk may be several.
+    fn moved(&self) -> [u64; 3] {
+        [&self.documents, &self.found, &self.batches].map(|count| count.load(Ordering::Relaxed))
     }
+}
+
+/// Keys per chunk: what one command holds, so that large documents on a slow server move the counters, too.
+fn chunk_keys(most_bytes: usize) -> u64 {
+    let fit = batch::MOST_BYTES / most_bytes.max(1);
+    CHUNK_KEYS.min(fit as u64).max(1)
 }
 
 /// One pass over a range of keys.
@@ -88,7 +95,7 @@ impl Fill {
             database,
             name: at.dataset.collection.clone(),
             content: at.documents.clone(),
-            window: Arc::new(Window::new(keys, CHUNK_KEYS)),
+            window: Arc::new(Window::new(keys, chunk_keys(at.documents.most_bytes()))),
             doubtful_below,
             counters: Arc::clone(&at.counters),
             last_error: Arc::default(),
@@ -300,5 +307,27 @@ enum Look {
 impl From<mongodb::error::Error> for Look {
     fn from(error: mongodb::error::Error) -> Self {
         Self::Failed(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_one_command_at_most_and_one_document_at_least() {
+        assert_eq!(chunk_keys(400), CHUNK_KEYS);
+        assert_eq!(chunk_keys(100 << 10), 40);
+        assert_eq!(chunk_keys(16 << 20), 1);
+    }
+
+    #[test]
+    fn a_batch_within_a_chunk_is_progress_and_a_failed_try_is_none() {
+        let counters = Counters::default();
+        let before = counters.moved();
+        counters.failed_tries.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(counters.moved(), before);
+        counters.batches.fetch_add(1, Ordering::Relaxed);
+        assert_ne!(counters.moved(), before);
     }
 }

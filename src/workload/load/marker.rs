@@ -2,7 +2,9 @@
 //! `<collection>.mongosoak`. It is written behind a majority, and never says more than is true.
 
 use bson::{Document, doc};
-use mongodb::options::{Acknowledgment, CollectionOptions, ReadConcern, WriteConcern};
+use mongodb::options::{
+    Acknowledgment, CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
+};
 use mongodb::{Client, Collection};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,8 @@ pub const SUFFIX: &str = ".mongosoak";
 const ID: &str = "load";
 const OWNER: &str = "mongosoak";
 const FORMAT: i32 = 1;
+/// In the place of a count: no server counts that, so the next use looks up every key.
+pub const UNCOUNTED: i64 = -1;
 /// Keys whose documents go into the fingerprint; one of them is far out.
 const FINGERPRINT_KEYS: [u64; 4] = [0, 1, 999, 4_294_967_309];
 
@@ -39,7 +43,8 @@ pub struct Note {
     pub loaded_to: i64,
     /// All documents and indexes are there.
     pub complete: bool,
-    /// What the server counted when it was complete: not always the truth, but the same again.
+    /// What the server counted when it was complete: not always the truth, but the same again. [`UNCOUNTED`]:
+    /// documents were, or are about to be, deleted.
     pub counted: i64,
     /// Which collection of that name this is about: another one has another UUID. `None`: the server has none.
     pub collection_uuid: Option<String>,
@@ -127,10 +132,21 @@ impl Marker {
         // Journalled on a majority: the documents before it are on the disk as well then, which even a
         // standalone that is killed does not forget.
         let concern = WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build();
-        let options =
-            CollectionOptions::builder().write_concern(concern).read_concern(ReadConcern::local()).build();
+        // Whatever the URI says: what a secondary knows may be old.
+        let options = CollectionOptions::builder()
+            .write_concern(concern)
+            .read_concern(ReadConcern::majority())
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .build();
         let database = client.database(&dataset.database);
         Self { notes: database.collection_with_options(&format!("{}{SUFFIX}", dataset.collection), options) }
+    }
+
+    /// Waits until a majority has everything that was written before; changes nothing, and makes no collection.
+    /// Without it, reads of what the majority has may miss the last writes of an earlier run.
+    pub async fn barrier(&self) -> mongodb::error::Result<()> {
+        let nothing = doc! { "$setOnInsert": { "format": FORMAT } };
+        self.notes.update_one(doc! { "_id": ID }, nothing).await.map(drop)
     }
 
     /// What stands there; `None`: nothing.

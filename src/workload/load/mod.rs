@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{RawDocumentBuf, doc};
-use mongodb::options::{CollectionOptions, WriteConcern};
+use mongodb::options::{CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Collection, IndexModel};
 use tokio_util::sync::CancellationToken;
 
@@ -157,6 +157,15 @@ pub struct Loaded {
 }
 
 impl Loading {
+    /// To be called before a workload deletes documents: whatever the server counts from then on proves nothing,
+    /// and a crash may even bring the old count back. The next use looks up every key.
+    ///
+    /// # Errors
+    /// When the note cannot be written.
+    pub async fn expect_deletes(&self) -> Result<(), LoadError> {
+        existing::uncount(self).await
+    }
+
     fn namespace(&self) -> String {
         format!("{}.{}", self.dataset.database, self.dataset.collection)
     }
@@ -170,8 +179,13 @@ impl Loading {
         LoadError::Stalled { namespace: self.namespace(), seconds: after.as_secs(), why: why.into() }
     }
 
+    /// On the primary and with the majority, whatever the URI says.
     fn collection(&self) -> Collection<RawDocumentBuf> {
-        let options = CollectionOptions::builder().write_concern(WriteConcern::majority()).build();
+        let options = CollectionOptions::builder()
+            .read_concern(ReadConcern::majority())
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .write_concern(WriteConcern::majority())
+            .build();
         self.client
             .database(&self.dataset.database)
             .collection_with_options(&self.dataset.collection, options)

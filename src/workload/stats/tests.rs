@@ -54,7 +54,7 @@ fn an_operation_of_two_hours_and_one_of_nothing_are_kept() {
     stats.record(0, &op(0, 2 * 3_600_000, Some(&Outcome::Ok)));
     let last = stats.take().cell;
     assert_eq!(last.max_us, 7_200_000_000, "the true maximum");
-    assert!(last.response.max() <= HIGHEST_US * 1001 / 1000);
+    assert!(last.response.max() <= super::super::latency::HIGHEST_US * 1001 / 1000);
 }
 
 #[test]
