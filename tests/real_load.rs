@@ -114,7 +114,7 @@ async fn real_load_notices_a_server_that_was_killed_and_mends_what_that_lost() {
     let cluster = server(&place, Topology::Standalone).await;
     let uri = cluster.uri();
     // Enough that it is not done before the kill.
-    let more = ["--uri", &uri, "--no-verify", "--set", "dataset.documents=120000"];
+    let more = ["--uri", &uri, "--no-verify", "--set", "dataset.documents=500000"];
     let (mut load, dir) = command("load", &place, "load", &more);
     let mut child = load.spawn().unwrap();
     let rows = || std::fs::read_to_string(dir.0.join("load.csv")).unwrap_or_default().lines().count();

@@ -278,11 +278,22 @@ async fn indexes(at: &Loading) -> Result<Duration, LoadError> {
     for field in &at.dataset.indexes {
         let model = IndexModel::builder().keys(doc! { field.as_str(): 1 }).build();
         let collection = at.collection();
-        tokio::select! {
-            biased;
-            () = at.stop.cancelled() => return Err(LoadError::Stopped),
-            built = collection.create_index(model) => drop(built.map_err(|e| at.refused(&e))?),
-            error = silent(at) => return Err(error),
+        // A server that is restarted meanwhile is asked again; the build goes on there.
+        loop {
+            let built = tokio::select! {
+                biased;
+                () = at.stop.cancelled() => return Err(LoadError::Stopped),
+                built = collection.create_index(model.clone()) => built,
+                error = silent(at) => return Err(error),
+            };
+            match built {
+                Ok(_) => break,
+                Err(error) if permanent(&error) => return Err(at.refused(&error)),
+                Err(error) => tracing::info!(%error, "an index was not built, trying again"),
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
+            let admin = at.client.database("admin");
+            at.patiently(|| async { admin.run_command(doc! { "ping": 1 }).await }).await?;
         }
     }
     Ok(at.clock.now() - started)
