@@ -76,12 +76,6 @@ impl Window {
     pub fn until_rate_change(&self, at_s: f64) -> Self {
         Self { end_s: at_s.clamp(self.injected_s, self.end_s), ended_by: End::RateChange, ..self.clone() }
     }
-
-    /// Length in seconds.
-    #[must_use]
-    pub fn length_s(&self) -> f64 {
-        self.end_s - self.injected_s
-    }
 }
 
 /// Index of the second that this time falls into.

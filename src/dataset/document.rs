@@ -157,8 +157,13 @@ impl Documents {
     #[must_use]
     pub fn update(&self, key: u64, version: u32) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.mean_bytes + OUR_FIELDS_BYTES);
-        self.update.write(self.seed, self.first.wrapping_add(key), version, &mut bytes);
+        self.encode_update(key, version, &mut bytes);
         bytes
+    }
+
+    /// Appends that update.
+    pub fn encode_update(&self, key: u64, version: u32, out: &mut Vec<u8>) {
+        self.update.write(self.seed, self.first.wrapping_add(key), version, out);
     }
 
     /// Reads key and version and compares every byte with what was written for them.

@@ -279,15 +279,13 @@ async fn with_cluster(
     let servers = or_stop(ctx, client::describe(&connected)).await?;
     let client = connected.client;
     write_manifest(ctx, binary, &servers).map_err(|e| Early::Broken(e.to_string()))?;
-    if ctx.goal != Goal::Run {
-        let loaded = data::load(ctx, &client, documents).await;
-        client::shut_down(client).await;
-        return loaded;
-    }
-    let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents).shown_from(ctx.scenario.dataset.first));
     let loaded = data::load(ctx, &client, documents.clone()).await;
     client::shut_down(client).await;
+    if ctx.goal != Goal::Run {
+        return loaded;
+    }
     loaded?;
+    let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents).shown_from(ctx.scenario.dataset.first));
     let cores = or_stop(ctx, Cores::start(&uri, &ctx.scenario)).await?.map_err(Early::Broken)?;
     let parts = Parts { cores: &cores, cluster, documents: documents.clone(), ledger: &ledger, samples };
     let driven = drive::drive(ctx, parts).await;

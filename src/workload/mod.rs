@@ -295,11 +295,9 @@ impl Drive {
     /// When the measured phase begins and will end. Everybody must know it beforehand: whoever begins or
     /// ends it comes a little late, and by then operations would be in the wrong phase.
     pub fn measure(&self, start: Moment, end: Moment) {
-        let first = start.saturating_sub(self.epoch).as_secs();
+        let first = self.second_of(start);
         for lane in &self.lanes {
             lane.stats.open(first);
-        }
-        for lane in &self.lanes {
             lane.follow_schedule(start);
         }
         self.count_from(start);

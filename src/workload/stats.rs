@@ -11,7 +11,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::kinds::{self, Kinds};
-use super::latency::{histogram, record_us};
+use super::latency::{histogram, merge, record_us};
 use crate::clock::Moment;
 use crate::outcome::{Cause, Outcome};
 use crate::recording::WITHIN_S;
@@ -99,14 +99,9 @@ impl Cell {
         self.failed += part.failed;
         self.unknown += part.unknown;
         self.missed += part.missed;
-        for (to, from) in [
-            (&mut self.response, &part.response),
-            (&mut self.service, &part.service),
-            (&mut self.unanswered, &part.unanswered),
-        ] {
-            // Growing is possible up to the highest value, so this cannot fail.
-            let _added = to.add(from);
-        }
+        merge(&mut self.response, &part.response);
+        merge(&mut self.service, &part.service);
+        merge(&mut self.unanswered, &part.unanswered);
         self.max_us = self.max_us.max(part.max_us);
         kinds::add(&mut self.kinds, &part.kinds);
         self.late = self.late.max(part.late);

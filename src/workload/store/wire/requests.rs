@@ -105,8 +105,10 @@ impl Requests {
 
     /// A new version of one document: its fields are set.
     pub(super) fn update(&mut self, key: u64, version: u32) -> &mut Message {
-        let change = self.documents.update(key, version);
-        write_update(self.update.list(), self.documents.id(key), |list| list.extend_from_slice(&change));
+        let documents = &self.documents;
+        write_update(self.update.list(), documents.id(key), |list| {
+            documents.encode_update(key, version, list);
+        });
         &mut self.update
     }
 
