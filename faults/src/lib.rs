@@ -20,6 +20,7 @@
 
 pub mod catalog;
 mod deployment;
+mod hook;
 pub mod life;
 mod parameter;
 pub mod process;

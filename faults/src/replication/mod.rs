@@ -13,6 +13,7 @@ mod tests;
 pub(crate) use config::number;
 pub use freeze::FREEZE;
 pub use lag::LAG;
+pub(crate) use lag::lag_s;
 pub use oplog::SMALL_OPLOG;
 pub use reconfig::RECONFIG;
 pub use remove::REMOVE_MEMBER;
