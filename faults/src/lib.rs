@@ -18,6 +18,7 @@
 
 pub mod catalog;
 mod deployment;
+pub mod network;
 pub mod process;
 mod target;
 pub mod undo;
