@@ -2,7 +2,6 @@
 
 mod closing;
 mod effects;
-mod growth;
 mod lifting;
 mod parties;
 
