@@ -18,6 +18,9 @@ use super::rule::{Effect, Lane};
 /// Most bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// After so many reads the others have their turn, so that a change of the rules reaches all of them soon.
+const READS_IN_TURN: usize = 4;
+
 thread_local! {
     /// Where all connections of a thread read to. What cannot be written at once is copied to a queue, so that
     /// an idle connection costs no buffer.
@@ -112,7 +115,7 @@ impl Flow {
         if lane.stalled {
             return self.poll_stalled(cx, from, lane);
         }
-        loop {
+        for _ in 0..READS_IN_TURN {
             ready!(self.poll_write_queue(cx, to))?;
             if self.done {
                 return Poll::Ready(Ok(()));
@@ -123,6 +126,8 @@ impl Flow {
             }
             ready!(self.poll_read(cx, (&mut *from, &mut *to), lane, conn))?;
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Looks whether something waits, and leaves it there.
