@@ -1,6 +1,8 @@
 //! Descriptors and memory do not grow with the number of connections that were made. In a program of its own:
 //! other tests have descriptors as well.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::io;
 use std::net::Ipv4Addr;
 

@@ -9,11 +9,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::book::Lane;
 use super::conn::Conn;
 use super::frames::Frames;
 use super::now;
 use super::queue::{Front, Jitter, Piece, Queue};
-use super::rule::{Effect, Lane};
+use super::rule::Effect;
 
 /// Most bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;

@@ -14,12 +14,13 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::book::{Book, Ending, Verdict};
 use super::conn::{Conn, Dialler};
 use super::flow::{Broken, Flow, Way};
 use super::identify::{Desk, First, Says, first_message};
 use super::now;
 use super::proxy::Shared;
-use super::rule::{Book, Ending, Party, Verdict};
+use super::rule::Party;
 
 /// A member on this machine accepts at once, or refuses.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! The listeners, one a member, on a runtime of one thread that belongs to the network.
+//! The listeners, one a member, on a runtime that belongs to the network.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use super::book::Book;
 use super::conn::{Conn, Table};
 use super::identify::{Desk, Pids};
 use super::link::serve;
-use super::rule::Book;
 use super::{Limits, MemberPorts};
 
 /// Below the range from which the system takes the ports of outgoing connections: none of these can sit on a
@@ -121,7 +122,7 @@ impl Shared {
 /// The whole life of the thread of a network: opens, says so, serves until the rules say that it closes.
 pub(crate) fn run(shared: Arc<Shared>, opened: oneshot::Sender<io::Result<()>>) {
     let start = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = runtime(shared.limits.threads)?;
         let (desk, who_dials) = Desk::open(shared.pids.clone())?;
         let listeners = runtime.block_on(async { open_all(&shared) })?;
         Ok((runtime, desk, who_dials, listeners))
@@ -147,6 +148,15 @@ pub(crate) fn run(shared: Arc<Shared>, opened: oneshot::Sender<io::Result<()>>) 
     if who_dials.join().is_err() {
         shared.note("the thread that looks up members panicked".into());
     }
+}
+
+/// One thread that does everything where one is enough: it wakes nobody else for its work.
+fn runtime(threads: usize) -> io::Result<Runtime> {
+    let mut builder = match threads {
+        0 | 1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.worker_threads(threads.max(1)).thread_name("network").enable_all().build()
 }
 
 fn open_all(shared: &Shared) -> io::Result<Vec<TcpListener>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::rule::Lag;
+use super::book::Lag;
 
 /// Most bytes that wait in one direction of one connection; then nothing more is read, and the sender feels
 /// it, as on a line with so much in flight. Under a delay of 100 ms it allows 2.5 MB/s a connection.

@@ -70,9 +70,10 @@ async fn dial_with_a_small_buffer(network: &Network) -> TcpStream {
 }
 
 /// Twenty times: in force, held, lifted. All within a second, and all streams go on where they were.
-async fn lift_again_and_again(rules: Vec<Rule>) {
+async fn lift_again_and_again(rules: Vec<Rule>, threads: usize) {
     let source = Server::source().await;
-    let network = network(&[source.port]).await;
+    let member = MemberPorts { name: "a".into(), listen: None, upstream: source.port };
+    let network = Network::start(&[member], Limits { threads, ..limits() }).await.unwrap();
     let mut streams = Streams::start(&network).await;
     let mut longest = Duration::ZERO;
     for _ in 0..TIMES {
@@ -95,17 +96,22 @@ async fn lift_again_and_again(rules: Vec<Rule>) {
 
 #[tokio::test]
 async fn a_long_delay_is_lifted_within_a_second() {
-    lift_again_and_again(delay(6000, 0, Side::Both)).await;
+    lift_again_and_again(delay(6000, 0, Side::Both), 1).await;
 }
 
 #[tokio::test]
 async fn a_stall_is_lifted_within_a_second() {
-    lift_again_and_again(stall(Side::Both)).await;
+    lift_again_and_again(stall(Side::Both), 1).await;
 }
 
 #[tokio::test]
 async fn no_bandwidth_is_lifted_within_a_second() {
-    lift_again_and_again(rule(Effect::Bandwidth { bytes_per_s: 0, side: Side::Both })).await;
+    lift_again_and_again(rule(Effect::Bandwidth { bytes_per_s: 0, side: Side::Both }), 1).await;
+}
+
+#[tokio::test]
+async fn several_threads_lift_as_well() {
+    lift_again_and_again(delay(6000, 500, Side::Both), 3).await;
 }
 
 /// Neither a dead member nor clients that leave make it slower.

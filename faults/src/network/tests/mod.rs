@@ -98,7 +98,7 @@ fn numbers(from: u32, count: u32) -> Vec<u8> {
 }
 
 fn limits() -> Limits {
-    Limits { connections_max: 1000, half_closed: Duration::from_secs(2) }
+    Limits { connections_max: 1000, half_closed: Duration::from_secs(2), threads: 1 }
 }
 
 /// A network of members `a`, `b` ... in front of these ports.
