@@ -4,7 +4,6 @@
 //! the medians. Both write the same `row` documents with four tasks in batches of 1,000, w: 1; ours also
 //! waits for a majority at the end and keeps its progress. Client and server share the machine.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,7 +15,7 @@ use mongosoak::clock::Clock;
 use mongosoak::cluster::{Lifetime, ManagedCluster, Start, binary};
 use mongosoak::dataset::Documents;
 use mongosoak::event::Events;
-use mongosoak::scenario::{Dataset, Managed, Shape, Topology};
+use mongosoak::scenario::{Dataset, Managed, Shape};
 use mongosoak::workload::{self, Loading, Unfinished};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -36,15 +35,7 @@ fn main() -> Result<(), Failure> {
 
 async fn bench(documents: u64) -> Result<(), Failure> {
     let found = binary::find(None).await?;
-    let settings = Managed {
-        topology: Topology::ReplicaSet,
-        members: 1,
-        mongod: None,
-        cache_bytes: 1 << 30,
-        oplog_bytes: 1 << 30,
-        election_timeout: Duration::from_secs(10),
-        parameters: BTreeMap::new(),
-    };
+    let settings = Managed { members: 1, cache_bytes: 1 << 30, oplog_bytes: 1 << 30, ..Managed::default() };
     let dir = tempfile::tempdir()?;
     let start =
         Start { settings: &settings, binary: &found, dir: dir.path().into(), lifetime: Lifetime::WithTester };

@@ -6,54 +6,29 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use faults::undo::Journal;
-use faults::{Deployment, Evidence, Fault, FaultError, View};
+use async_trait::async_trait;
+pub use faults::life::Ends;
+use faults::life::{self, Failure, Healed, Life, Undo, Watch};
+use faults::{Deployment, Evidence, FaultError, View};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::clock::Moment;
 use crate::event::{Event, Events};
 use crate::plan::PlannedFault;
 use crate::recording::FaultOutcome;
 
-/// A clean shutdown of a primary waits for its successor; a kill is seen at once.
-const EFFECT_DEADLINE: Duration = Duration::from_secs(60);
-/// A restart replays the journal and the oplog: minutes after minutes of load.
-const LIFT_DEADLINE: Duration = Duration::from_secs(30 * 60);
-
-/// When the nemesis has to stop.
-#[derive(Clone, Debug)]
-pub struct Ends {
-    /// The measured phase is over: inject nothing more, lift what holds.
-    pub measured: CancellationToken,
-    /// The run is being broken off: lift nothing, the processes are stopped anyway.
-    pub run: CancellationToken,
-}
+/// At the end of a run a node may have minutes of load to replay.
+const SWEEP_DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 /// Injects the planned faults into one deployment.
 pub struct Nemesis {
     deployment: Arc<dyn Deployment>,
     events: Events,
-    journal: Mutex<Journal>,
+    undo: Undo,
     /// Nodes that a fault holds right now, with its id.
     held: Mutex<BTreeSet<String>>,
     start: Moment,
     ends: Ends,
-}
-
-/// How a fault went, short of lifting it.
-enum Failure {
-    NotEffective(String),
-    Failed(String),
-}
-
-impl From<FaultError> for Failure {
-    fn from(error: FaultError) -> Self {
-        match error {
-            FaultError::Failed { .. } => Self::Failed(error.to_string()),
-            _ => Self::NotEffective(error.to_string()),
-        }
-    }
 }
 
 impl Nemesis {
@@ -69,8 +44,8 @@ impl Nemesis {
         start: Moment,
         ends: Ends,
     ) -> std::io::Result<Self> {
-        let journal = Mutex::new(Journal::open(&dir.join("undo.jsonl"))?);
-        Ok(Self { deployment, events, journal, held: Mutex::default(), start, ends })
+        let undo = Undo::open(&dir.join("undo.jsonl"))?;
+        Ok(Self { deployment, events, undo, held: Mutex::default(), start, ends })
     }
 
     /// Runs all faults to their ends. Each has a task of its own, so one that holds for long does not
@@ -88,6 +63,7 @@ impl Nemesis {
                 nemesis.events.send(Event::Failure { what }).await;
             }
         }
+        nemesis.sweep().await;
     }
 
     async fn one(&self, planned: &PlannedFault) {
@@ -99,21 +75,31 @@ impl Nemesis {
             }
             () = clock.sleep_until(due) => {}
         }
-        let fault = planned.r#do.build();
         let before = self.deployment.view().await;
         let nodes = match self.claim(planned, &before) {
             Ok(nodes) => nodes,
             Err(why) => return self.ended(planned, FaultOutcome::NotEffective, Some(why)).await,
         };
-        let result = self.on_nodes(planned, &*fault, &nodes, &before).await;
+        let life = Life {
+            on: &*self.deployment,
+            undo: &self.undo,
+            watch: &Reporter { nemesis: self, fault: &planned.id },
+            ends: &self.ends,
+            id: &planned.id,
+            spec: &planned.r#do,
+            tie: planned.tie,
+            nodes: &nodes,
+            before: &before,
+        };
+        let result = life.run().await;
         self.release(&nodes);
-        match result {
-            Ok(()) => self.ended(planned, FaultOutcome::Effective, None).await,
-            Err(Failure::NotEffective(why)) => {
-                self.ended(planned, FaultOutcome::NotEffective, Some(why)).await;
-            }
-            Err(Failure::Failed(why)) => self.ended(planned, FaultOutcome::Failed, Some(why)).await,
-        }
+        let (outcome, reason) = match result {
+            Ok(()) => (FaultOutcome::Effective, None),
+            Err(Failure::NotEffective(why)) => (FaultOutcome::NotEffective, Some(why)),
+            Err(Failure::Skipped(why)) => (FaultOutcome::Skipped, Some(why)),
+            Err(Failure::Failed(why)) => (FaultOutcome::Failed, Some(why)),
+        };
+        self.ended(planned, outcome, reason).await;
     }
 
     /// The nodes that the target means now; none of them may be held by another fault.
@@ -136,95 +122,57 @@ impl Nemesis {
         held.retain(|node| !nodes.contains(node));
     }
 
-    async fn on_nodes(
-        &self,
-        planned: &PlannedFault,
-        fault: &dyn Fault,
-        nodes: &[String],
-        before: &View,
-    ) -> Result<(), Failure> {
-        let mut noted = Vec::new();
-        let effect = tokio::select! {
-            biased;
-            () = self.ends.run.cancelled() => Err(Failure::NotEffective("the run was broken off".into())),
-            effect = self.bring_about(planned, fault, nodes, before, &mut noted) => effect,
-        };
-        if effect.is_ok() {
-            self.events.send(Event::FaultEffective { fault: planned.id.clone() }).await;
-            tokio::select! {
-                () = tokio::time::sleep(fault.hold()) => {}
-                () = self.ends.measured.cancelled() => {}
+    /// What a lift that failed has left, once more, at the end.
+    async fn sweep(&self) {
+        if self.ends.run.is_cancelled() {
+            return;
+        }
+        let healed = match life::heal(&*self.deployment, &self.undo, SWEEP_DEADLINE).await {
+            Ok(healed) => healed,
+            Err(error) => {
+                let what = format!("read the undo journal to heal what is left: {error}");
+                self.events.send(Event::Failure { what }).await;
+                return;
             }
-        }
-        // Also after a failure: what was noted may have happened.
-        let lifted = tokio::select! {
-            biased;
-            () = self.ends.run.cancelled() => return effect,
-            lifted = self.put_back(planned, fault, nodes, &noted) => lifted,
         };
-        if effect.is_ok() && lifted.is_ok() {
-            self.events.send(Event::FaultLifted { fault: planned.id.clone() }).await;
+        for Healed { entry, result } in healed {
+            let (id, kind, node) = (entry.fault, entry.r#do.kind(), entry.node);
+            let text = match result {
+                Ok(_) => format!("{id}: {kind} of {node} was lifted at the end of the run only"),
+                Err(error) => format!("{id}: {kind} of {node} could not be lifted, see `heal`: {error}"),
+            };
+            self.events.send(Event::Note { text }).await;
         }
-        effect.and(lifted)
-    }
-
-    /// Notes, injects and observes on every node; what was noted so far is in `noted` also on failure.
-    async fn bring_about(
-        &self,
-        planned: &PlannedFault,
-        fault: &dyn Fault,
-        nodes: &[String],
-        before: &View,
-        noted: &mut Vec<u64>,
-    ) -> Result<(), Failure> {
-        for node in nodes {
-            noted.push(self.note(&planned.id, fault, node)?);
-        }
-        let id = planned.id.clone();
-        self.events.send(Event::FaultInjected { fault: id, nodes: nodes.to_vec() }).await;
-        for node in nodes {
-            let done = fault.inject(&*self.deployment, node).await?;
-            self.step(planned, node, "inject", done).await;
-        }
-        for node in nodes {
-            let seen = fault.observe_effect(&*self.deployment, node, before, EFFECT_DEADLINE).await?;
-            self.step(planned, node, "effect", seen).await;
-        }
-        Ok(())
-    }
-
-    async fn put_back(
-        &self,
-        planned: &PlannedFault,
-        fault: &dyn Fault,
-        nodes: &[String],
-        noted: &[u64],
-    ) -> Result<(), Failure> {
-        for node in nodes.iter().take(noted.len()).rev() {
-            let done = fault.lift(&*self.deployment, node).await?;
-            self.step(planned, node, "lift", done).await;
-        }
-        for (node, id) in nodes.iter().zip(noted) {
-            let seen = fault.observe_lifted(&*self.deployment, node, LIFT_DEADLINE).await?;
-            self.step(planned, node, "lifted", seen).await;
-            let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-            journal.close(*id).map_err(|e| Failure::Failed(format!("write the undo journal: {e}")))?;
-        }
-        Ok(())
-    }
-
-    fn note(&self, id: &str, fault: &dyn Fault, node: &str) -> Result<u64, Failure> {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let noted = journal.note(id, &fault.undo(node));
-        noted.map_err(|e| Failure::Failed(format!("write the undo journal, so nothing was injected: {e}")))
-    }
-
-    async fn step(&self, planned: &PlannedFault, node: &str, step: &str, evidence: Evidence) {
-        let (fault, node, step) = (planned.id.clone(), node.into(), step.into());
-        self.events.send(Event::FaultStep { fault, node, step, evidence }).await;
     }
 
     async fn ended(&self, planned: &PlannedFault, outcome: FaultOutcome, reason: Option<String>) {
         self.events.send(Event::FaultEnded { fault: planned.id.clone(), outcome, reason }).await;
+    }
+}
+
+/// Turns the steps of one fault into events.
+struct Reporter<'a> {
+    nemesis: &'a Nemesis,
+    fault: &'a str,
+}
+
+#[async_trait]
+impl Watch for Reporter<'_> {
+    async fn injected(&self, nodes: &[String]) {
+        let fault = self.fault.into();
+        self.nemesis.events.send(Event::FaultInjected { fault, nodes: nodes.to_vec() }).await;
+    }
+
+    async fn effective(&self) {
+        self.nemesis.events.send(Event::FaultEffective { fault: self.fault.into() }).await;
+    }
+
+    async fn lifted(&self) {
+        self.nemesis.events.send(Event::FaultLifted { fault: self.fault.into() }).await;
+    }
+
+    async fn step(&self, node: &str, step: &'static str, evidence: Evidence) {
+        let (fault, node, step) = (self.fault.into(), node.into(), step.into());
+        self.nemesis.events.send(Event::FaultStep { fault, node, step, evidence }).await;
     }
 }

@@ -1,6 +1,8 @@
-//! The one list of fault kinds: what each does, its parameters with defaults, and what it needs.
+//! The one list of fault kinds. Each kind describes itself in its own file; here it is only named.
 
-/// One kind of fault, for people and for the checker.
+use crate::{Fault, Parameter, Parameters, process};
+
+/// One kind of fault, for people, for the checker and for whoever builds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// Key in the scenario file.
@@ -13,24 +15,36 @@ pub struct Kind {
     pub parameters: &'static [Parameter],
     /// What must be there for it to work.
     pub needs: &'static [Need],
-}
-
-/// One parameter of a kind.
-#[derive(Clone, Copy, Debug)]
-pub struct Parameter {
-    /// Key in the scenario file.
-    pub name: &'static str,
-    /// What it takes, with an example.
-    pub takes: &'static str,
-    /// Value when it is left out; `None`: it must be given.
-    pub default: Option<&'static str>,
+    /// Makes the fault; an error says which parameter does not fit.
+    pub build: fn(&Parameters) -> Result<Box<dyn Fault>, String>,
 }
 
 /// What a fault needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The processes must be ours (a managed cluster).
-    ManagedProcess,
+    /// Its processes must be within reach: a managed cluster, or servers of this user on this machine.
+    Processes,
+    /// The tool must have started the servers itself.
+    Managed,
+    /// A replica set.
+    ReplicaSet,
+    /// A replica set of at least three members.
+    ThreeMembers,
+    /// The tool's own proxies between everybody and every member (a managed replica set has them when a
+    /// scenario asks for a fault that needs them).
+    Proxies,
+    /// Servers that were started with test commands (the tool starts them so when a scenario needs it).
+    TestCommands,
+    /// The rights of root.
+    Root,
+    /// The control group controller for block devices, with the right to use it.
+    CgroupIo,
+    /// The control group controller for memory, with the right to use it.
+    CgroupMemory,
+    /// The control group controller for processors, with the right to use it.
+    CgroupCpu,
+    /// Servers that were started with the clock library (the tool does so when a scenario needs it).
+    ClockShim,
 }
 
 impl Need {
@@ -38,37 +52,23 @@ impl Need {
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
-            Self::ManagedProcess => "a managed cluster",
+            Self::Processes => "processes within reach (a managed cluster, or own servers on this machine)",
+            Self::Managed => "a managed cluster",
+            Self::ReplicaSet => "a replica set",
+            Self::ThreeMembers => "a replica set of three members or more",
+            Self::Proxies => "a managed replica set (its proxies)",
+            Self::TestCommands => "servers with test commands",
+            Self::Root => "root",
+            Self::CgroupIo => "control groups for block devices (root)",
+            Self::CgroupMemory => "control groups for memory (root)",
+            Self::CgroupCpu => "control groups for processors (root)",
+            Self::ClockShim => "a managed cluster (its clock library)",
         }
     }
 }
 
-const END: &[Parameter] = &[
-    Parameter {
-        name: "target",
-        takes: "primary, secondary, any, all or a node's name",
-        default: Some("primary"),
-    },
-    Parameter { name: "restart_after", takes: "a duration, \"10s\"", default: Some("10s") },
-];
-
 /// Every kind, in the order of the table.
-pub const KINDS: &[Kind] = &[
-    Kind {
-        name: "kill",
-        group: "process",
-        does: "SIGKILL a mongod, start it again on its old data after a time",
-        parameters: END,
-        needs: &[Need::ManagedProcess],
-    },
-    Kind {
-        name: "stop",
-        group: "process",
-        does: "SIGTERM a mongod (clean shutdown), start it again after a time",
-        parameters: END,
-        needs: &[Need::ManagedProcess],
-    },
-];
+pub const KINDS: &[Kind] = &[process::KILL, process::STOP, process::PAUSE];
 
 /// The kind of that name.
 #[must_use]

@@ -1,11 +1,14 @@
 //! What a fault may ask for. The test seam: a real cluster implements it, and so do test doubles.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bson::Document;
 use serde::{Deserialize, Serialize};
 
-use crate::FaultError;
+use crate::{CommandError, FaultError};
 
 /// The members as they are right now, each asked directly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,19 +83,53 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// A deployment as a fault sees it.
+/// Where a node lives on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Folder of its data.
+    pub data: PathBuf,
+    /// Its log.
+    pub log: PathBuf,
+    /// Folder into which the tool writes its own recording: never to be filled.
+    pub own_output: Option<PathBuf>,
+}
+
+/// How a node is started, beyond its usual way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchOptions {
+    /// More arguments, after all others: `["--oplogSize", "64"]`.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// `--setParameter` name=value; replaces the usual one of that name.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+    /// Environment.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+}
+
+/// A deployment as a fault sees it. What it cannot do, it says with [`FaultError::Unavailable`].
 #[async_trait]
 pub trait Deployment: Send + Sync {
     /// Asks every member directly what it is now. Members that do not answer soon are `Down`.
     async fn view(&self) -> View;
 
-    /// Process id of a node; `None` while it does not run.
+    /// Runs a command on this very node, past proxies and routers.
+    async fn command(
+        &self,
+        node: &str,
+        database: &str,
+        body: &Document,
+        deadline: Duration,
+    ) -> Result<Document, CommandError>;
+
+    /// Process id of a node; `None` while it does not run, or is out of reach.
     async fn pid(&self, node: &str) -> Option<i32>;
 
-    /// Sends a signal to a node's process, and notes that its end is expected.
+    /// Sends a signal to a node's process; one that ends it notes that its end is expected.
     async fn signal(&self, node: &str, signal: i32) -> Result<(), FaultError>;
 
-    /// Waits until a node's process has ended and was reaped, at most `deadline`.
+    /// Waits until a node's process has ended, at most `deadline`.
     async fn wait_exit(&self, node: &str, deadline: Duration) -> Result<Exit, FaultError>;
 
     /// Starts a node again on its old port and data. Does nothing when it runs.
@@ -100,4 +137,51 @@ pub trait Deployment: Send + Sync {
 
     /// Waits until a node answers and is our process, at most `deadline`.
     async fn wait_ready(&self, node: &str, deadline: Duration) -> Result<(), FaultError>;
+
+    /// Whether the processes end with this one, whatever happens to it.
+    fn ends_with_tester(&self) -> bool;
+
+    /// How a client reaches the node: `host:port`, through the proxy where there is one.
+    fn address(&self, node: &str) -> Option<String>;
+
+    /// Where the node lives; `None`: not on this machine, or unknown.
+    fn place(&self, node: &str) -> Option<Place> {
+        let _elsewhere = node;
+        None
+    }
+
+    /// Changes how a node is started from its next start on; `None`: as usual again.
+    async fn launch_options(&self, node: &str, options: Option<LaunchOptions>) -> Result<(), FaultError> {
+        let _as_it_is = options;
+        Err(unavailable(node, "only a managed cluster can start a node with other options"))
+    }
+
+    /// Empties the data folder of a node that does not run.
+    async fn wipe(&self, node: &str) -> Result<(), FaultError> {
+        Err(unavailable(node, "only the data of a managed cluster is removed"))
+    }
+
+    /// Facts of a node for the user's own commands: `name`, `host`, `port`, `pid`, `data`, `log`.
+    async fn facts(&self, node: &str) -> BTreeMap<String, String> {
+        let mut facts = BTreeMap::from([("name".to_owned(), node.to_owned())]);
+        if let Some(address) = self.address(node) {
+            if let Some((host, port)) = address.rsplit_once(':') {
+                facts.insert("host".into(), host.into());
+                facts.insert("port".into(), port.into());
+            }
+            facts.insert("address".into(), address);
+        }
+        if let Some(pid) = self.pid(node).await {
+            facts.insert("pid".into(), pid.to_string());
+        }
+        if let Some(place) = self.place(node) {
+            facts.insert("data".into(), place.data.display().to_string());
+            facts.insert("log".into(), place.log.display().to_string());
+        }
+        facts
+    }
+}
+
+fn unavailable(node: &str, why: &str) -> FaultError {
+    FaultError::Unavailable { node: node.into(), why: why.into() }
 }

@@ -2,105 +2,180 @@
 //!
 //! # The contract of a fault
 //!
-//! 1. It names what it needs and its parameters in the [`catalog`]; a bad combination is refused
-//!    before anything is touched.
-//! 2. Who is hit is a word ([`NodeTarget`]) until the moment of injection; then it is a node, and
-//!    the node is recorded.
-//! 3. What lifting must do is written to the [`undo`] journal, and synced, **before** the fault is
-//!    injected.
-//! 4. `inject` acts; `observe_effect` proves from outside that it took effect. A fault that nobody
-//!    saw is *not effective*, and says why.
-//! 5. `lift` puts things back and may be called any number of times; `observe_lifted` proves it.
-//! 6. Every wait has a deadline and can be cancelled. Every step returns evidence: facts with their
-//!    source, nothing assumed.
+//! 1. It describes itself in its own file: a [`catalog::Kind`] with name, parameters, defaults and needs. A bad
+//!    combination of parameters is refused when it is built, before anything is touched.
+//! 2. Who is hit is a word ([`NodeTarget`]) until the moment of injection; then it is a node, and the node is
+//!    recorded.
+//! 3. [`Fault::prepare`] looks, and changes nothing. What it returns, the [`Memo`], holds all that lifting needs:
+//!    a former value, a process, the name of a file. The memo is written to the [`undo`] journal, and synced,
+//!    **before** the fault is injected; another process can lift with nothing but the journal.
+//! 4. [`Fault::inject`] acts; [`Fault::observe_effect`] proves from outside that it took effect. A fault that
+//!    nobody saw is *not effective*, and says why. What needs something that is not here is *skipped*.
+//! 5. [`Fault::lift`] puts things back. It may be called any number of times, also when `inject` did nothing or
+//!    half of it; it touches only what is provably the fault's own. [`Fault::observe_lifted`] proves it.
+//! 6. Every wait has a deadline and can be cancelled: any future may be dropped at any await, except that `lift`
+//!    is then called again. Every step returns evidence: facts with their source, nothing assumed.
 //!
-//! This crate knows nothing of scenarios, plans or reports.
+//! [`life`] walks a fault through these steps. This crate knows nothing of scenarios, plans or reports.
 
 pub mod catalog;
 mod deployment;
+pub mod life;
 pub mod network;
+mod parameter;
 pub mod process;
+mod spec;
 mod target;
 pub mod undo;
 
-pub use deployment::{Deployment, Exit, Member, Role, View};
+pub use deployment::{Deployment, Exit, LaunchOptions, Member, Place, Role, View};
+pub use parameter::{FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, target};
+pub use spec::{Parameters, Spec};
 pub use target::NodeTarget;
+pub use wire::CommandError;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 /// Facts that prove something, by name: numbers, texts, lists. Kept in order of names.
 pub type Evidence = serde_json::Map<String, serde_json::Value>;
 
-/// What is done, with its parameters. One variant a kind; the text form is that of the scenario file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Spec {
-    /// SIGKILL, then a restart.
-    Kill(process::End),
-    /// SIGTERM (a clean shutdown), then a restart.
-    Stop(process::End),
+/// What lifting needs to know, by name. Survives the process in the undo journal.
+pub type Memo = serde_json::Map<String, serde_json::Value>;
+
+/// Evidence or a memo from pairs.
+#[must_use]
+pub fn facts<const N: usize>(pairs: [(&str, serde_json::Value); N]) -> Evidence {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-impl Spec {
-    /// Name in the catalogue.
+/// Name under which a fault that acts on all its nodes together leaves its evidence.
+pub const TOGETHER: &str = "cluster";
+
+/// Where and when a step of a fault is done.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// The deployment.
+    pub on: &'a dyn Deployment,
+    /// The node in hand; [`TOGETHER`] for a fault that acts on all its nodes together.
+    pub node: &'a str,
+    /// All nodes that the target became.
+    pub nodes: &'a [String],
+    /// The members as they were before the injection; empty when an open journal is healed.
+    pub before: &'a View,
+    /// Id of the fault in its plan: names what the fault makes (files, groups, rules).
+    pub fault: &'a str,
+    /// Drawn with the plan: the seed of whatever is left to chance.
+    pub tie: u64,
+}
+
+impl Site<'_> {
+    /// What the node in hand was before the injection.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Kill(_) => "kill",
-            Self::Stop(_) => "stop",
-        }
+    pub fn role_before(&self) -> Role {
+        self.before.member(self.node).map_or(Role::Other, |m| m.role)
     }
 
-    /// Whom it hits.
+    /// An error of this node.
     #[must_use]
-    pub const fn target(&self) -> &NodeTarget {
-        match self {
-            Self::Kill(end) | Self::Stop(end) => &end.target,
-        }
+    pub fn failed(&self, doing: &'static str, why: impl std::fmt::Display) -> FaultError {
+        FaultError::Failed { doing, node: self.node.into(), why: why.to_string() }
     }
 
-    /// The fault that does it.
+    /// There is nothing to do on this node.
     #[must_use]
-    pub fn build(&self) -> Box<dyn Fault> {
-        match self {
-            Self::Kill(end) => Box::new(process::Ending::kill(end.clone())),
-            Self::Stop(end) => Box::new(process::Ending::stop(end.clone())),
-        }
+    pub fn nothing_to_do(&self, why: impl Into<String>) -> FaultError {
+        FaultError::NothingToDo { node: self.node.into(), why: why.into() }
+    }
+
+    /// No effect was seen on this node.
+    #[must_use]
+    pub fn no_effect(&self, deadline: Duration, what: impl Into<String>) -> FaultError {
+        FaultError::NoEffect { node: self.node.into(), seconds: deadline.as_secs_f64(), what: what.into() }
+    }
+
+    /// What this node needs for the fault is not here.
+    #[must_use]
+    pub fn unavailable(&self, why: impl Into<String>) -> FaultError {
+        FaultError::Unavailable { node: self.node.into(), why: why.into() }
     }
 }
 
-/// One fault, against one node at a time. See the contract at the head of this crate.
+/// How a fault meets several nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Every step is done on each node.
+    EachNode,
+    /// Every step is done once, for all of them ([`Site::nodes`]).
+    Together,
+}
+
+/// What a node that is hit cannot do meanwhile; the guard of the majority counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Harm {
+    /// It serves as before, perhaps more slowly.
+    Slows,
+    /// It may be gone for the others.
+    TakesDown,
+    /// It takes the majority away, and is meant to.
+    LosesMajority,
+}
+
+/// One fault. See the contract at the head of this crate.
 #[async_trait]
 pub trait Fault: Send + Sync {
+    /// Whom it hits.
+    fn target(&self) -> NodeTarget;
+
+    /// How it meets several nodes.
+    fn reach(&self) -> Reach {
+        Reach::EachNode
+    }
+
+    /// What it does to the nodes that it hits.
+    fn harm(&self) -> Harm {
+        Harm::Slows
+    }
+
     /// How long it stays after it took effect, before it is lifted.
     fn hold(&self) -> Duration;
 
-    /// What lifting will have to do on this node, for the undo journal.
-    fn undo(&self, node: &str) -> undo::Action;
+    /// Whether its traces end with the servers' processes: then nothing need be lifted where these are ended.
+    fn ends_with_processes(&self) -> bool;
+
+    /// Looks what lifting will need. Changes nothing.
+    async fn prepare(&self, site: &Site<'_>) -> Result<Memo, FaultError> {
+        let _nothing_to_remember = site;
+        Ok(Memo::new())
+    }
 
     /// Acts. Returns what was done.
-    async fn inject(&self, on: &dyn Deployment, node: &str) -> Result<Evidence, FaultError>;
+    async fn inject(&self, site: &Site<'_>, memo: &Memo) -> Result<Evidence, FaultError>;
 
     /// Waits until the effect is seen, at most `deadline`.
     async fn observe_effect(
         &self,
-        on: &dyn Deployment,
-        node: &str,
-        before: &View,
+        site: &Site<'_>,
+        memo: &Memo,
         deadline: Duration,
     ) -> Result<Evidence, FaultError>;
 
+    /// What happens while it holds. Ends after [`Fault::hold`], or is dropped before.
+    async fn held(&self, site: &Site<'_>, memo: &Memo) -> Result<Evidence, FaultError> {
+        let _nothing_happens = (site, memo);
+        tokio::time::sleep(self.hold()).await;
+        Ok(Evidence::new())
+    }
+
     /// Puts things back. Idempotent.
-    async fn lift(&self, on: &dyn Deployment, node: &str) -> Result<Evidence, FaultError>;
+    async fn lift(&self, site: &Site<'_>, memo: &Memo) -> Result<Evidence, FaultError>;
 
     /// Waits until nothing of the fault is left, at most `deadline`.
     async fn observe_lifted(
         &self,
-        on: &dyn Deployment,
-        node: &str,
+        site: &Site<'_>,
+        memo: &Memo,
         deadline: Duration,
     ) -> Result<Evidence, FaultError>;
 }
@@ -117,6 +192,14 @@ pub enum FaultError {
         /// The node.
         node: String,
         /// Why there was nothing to do.
+        why: String,
+    },
+    /// What it needs is not here; nothing was touched.
+    #[error("{node}: {why}")]
+    Unavailable {
+        /// The node.
+        node: String,
+        /// What is missing, and what to try.
         why: String,
     },
     /// It was injected, but nobody saw an effect in time.

@@ -19,13 +19,20 @@ pub enum NodeTarget {
     Any,
     /// Every node.
     All,
-    /// This node, whatever its role.
-    Node(String),
+    /// As many nodes as make a majority of the members, chosen by the plan's tie number.
+    Majority,
+    /// As many nodes as the others can do without and still be a majority, chosen by the plan's tie number.
+    Minority,
+    /// The clients: for a fault of the network. Their connections to every node.
+    Clients,
+    /// These nodes, whatever their roles.
+    Nodes(Vec<String>),
 }
 
 impl NodeTarget {
     /// The words that name a rule; anything else is taken as a node's name.
-    pub const WORDS: [&'static str; 4] = ["primary", "secondary", "any", "all"];
+    pub const WORDS: [&'static str; 7] =
+        ["primary", "secondary", "any", "all", "majority", "minority", "clients"];
 
     /// Names of the nodes that the rule picks in this view. `tie` was drawn with the plan, so the
     /// same view gives the same nodes. Empty: nobody fits.
@@ -38,18 +45,37 @@ impl NodeTarget {
             Self::Primary => names(&|m| m.role == Role::Primary || m.role == Role::Standalone),
             Self::Secondary => pick(names(&|m| m.role == Role::Secondary), tie),
             Self::Any => pick(names(&|m| m.role != Role::Down), tie),
-            Self::All => names(&|m| m.role != Role::Down),
-            Self::Node(name) => names(&|m| m.name == *name),
+            Self::All | Self::Clients => names(&|m| m.role != Role::Down),
+            Self::Majority => some(names(&|m| m.role != Role::Down), majority_of(view.members.len()), tie),
+            Self::Minority => {
+                let all = view.members.len();
+                some(names(&|m| m.role != Role::Down), all - majority_of(all), tie)
+            }
+            Self::Nodes(wanted) => names(&|m| wanted.contains(&m.name)),
         }
     }
 }
 
-fn pick(mut names: Vec<String>, tie: u64) -> Vec<String> {
+/// How many of this many members are a majority; none of none.
+#[must_use]
+pub const fn majority_of(members: usize) -> usize {
+    if members == 0 { 0 } else { members / 2 + 1 }
+}
+
+fn pick(names: Vec<String>, tie: u64) -> Vec<String> {
+    some(names, 1, tie)
+}
+
+/// So many of them in a row, beginning where the tie says; in the order of their names.
+fn some(mut names: Vec<String>, count: usize, tie: u64) -> Vec<String> {
     if names.is_empty() {
         return names;
     }
-    let index = usize::try_from(tie % names.len() as u64).unwrap_or(0);
-    vec![names.swap_remove(index)]
+    let from = usize::try_from(tie % names.len() as u64).unwrap_or(0);
+    names.rotate_left(from);
+    names.truncate(count);
+    names.sort_unstable();
+    names
 }
 
 impl fmt::Display for NodeTarget {
@@ -59,7 +85,10 @@ impl fmt::Display for NodeTarget {
             Self::Secondary => "secondary",
             Self::Any => "any",
             Self::All => "all",
-            Self::Node(name) => name,
+            Self::Majority => "majority",
+            Self::Minority => "minority",
+            Self::Clients => "clients",
+            Self::Nodes(names) => return f.write_str(&names.join(",")),
         })
     }
 }
@@ -73,8 +102,16 @@ impl FromStr for NodeTarget {
             "secondary" => Self::Secondary,
             "any" => Self::Any,
             "all" => Self::All,
-            "" => return Err("a target cannot be empty".into()),
-            name => Self::Node(name.into()),
+            "majority" => Self::Majority,
+            "minority" => Self::Minority,
+            "clients" => Self::Clients,
+            names => {
+                let names: Vec<_> = names.split(',').map(|name| name.trim().to_owned()).collect();
+                if names.iter().any(String::is_empty) {
+                    return Err("the name of a node cannot be empty".into());
+                }
+                Self::Nodes(names)
+            }
         })
     }
 }

@@ -10,33 +10,32 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What lifting must do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// Start the node's process again.
-    Start {
-        /// The node.
-        node: String,
-    },
-}
+use crate::{Memo, Spec};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Open { id: u64, fault: String, action: Action },
+    Open(Entry),
     Close { id: u64 },
 }
 
-/// An entry that was written and not yet closed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What was about to be done to one node: all that lifting needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its number in this journal.
     pub id: u64,
     /// Id of the planned fault.
     pub fault: String,
-    /// What lifting must do.
-    pub action: Action,
+    /// What is done.
+    pub r#do: Spec,
+    /// The node in hand.
+    pub node: String,
+    /// All nodes of this fault.
+    pub nodes: Vec<String>,
+    /// What the fault wanted to remember.
+    pub memo: Memo,
+    /// Chance, drawn with the plan.
+    pub tie: u64,
 }
 
 /// The journal of one run; the only writer of its file.
@@ -58,14 +57,15 @@ impl Journal {
         Ok(Self { path: path.into(), file, next })
     }
 
-    /// Notes an action, synced to disk when this returns. Call before injecting.
+    /// Notes what is about to be done, synced to disk when this returns. Call before injecting. The number of
+    /// the entry is given here.
     ///
     /// # Errors
     /// When it cannot be written: then the fault must not be injected.
-    pub fn note(&mut self, fault: &str, action: &Action) -> std::io::Result<u64> {
+    pub fn note(&mut self, entry: Entry) -> std::io::Result<u64> {
         let id = self.next;
         self.next += 1;
-        self.append(&Line::Open { id, fault: fault.into(), action: action.clone() })?;
+        self.append(&Line::Open(Entry { id, ..entry }))?;
         Ok(id)
     }
 
@@ -100,9 +100,9 @@ fn read(path: &Path) -> std::io::Result<(u64, Vec<Entry>)> {
     let mut next = 0;
     for line in BufReader::new(File::open(path)?).lines() {
         match serde_json::from_str(&line?) {
-            Ok(Line::Open { id, fault, action }) => {
-                next = next.max(id + 1);
-                open.push(Entry { id, fault, action });
+            Ok(Line::Open(entry)) => {
+                next = next.max(entry.id + 1);
+                open.push(entry);
             }
             Ok(Line::Close { id }) => open.retain(|e| e.id != id),
             Err(_) => break,
@@ -116,8 +116,18 @@ fn read(path: &Path) -> std::io::Result<(u64, Vec<Entry>)> {
 mod tests {
     use super::*;
 
-    fn start(node: &str) -> Action {
-        Action::Start { node: node.into() }
+    fn start(fault: &str, node: &str) -> Entry {
+        let kill = Spec::new("kill", &serde_json::json!({ "target": node })).unwrap();
+        let memo = crate::facts([("pid", 7.into())]);
+        Entry {
+            id: 0,
+            fault: fault.into(),
+            r#do: kill,
+            node: node.into(),
+            nodes: vec![node.into()],
+            memo,
+            tie: u64::MAX,
+        }
     }
 
     #[test]
@@ -125,14 +135,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("undo.jsonl");
         let mut journal = Journal::open(&path).unwrap();
-        let a = journal.note("f1", &start("node1")).unwrap();
-        let b = journal.note("f2", &start("node2")).unwrap();
-        let c = journal.note("f3", &start("node3")).unwrap();
+        let a = journal.note(start("f1", "node1")).unwrap();
+        let b = journal.note(start("f2", "node2")).unwrap();
+        let c = journal.note(start("f3", "node3")).unwrap();
         journal.close(b).unwrap();
         let mut again = Journal::open(&path).unwrap();
-        let open: Vec<_> = again.open_entries().unwrap().iter().map(|e| e.id).collect();
-        assert_eq!(open, [c, a]);
-        assert_eq!(again.note("f4", &start("node1")).unwrap(), 3);
+        let open = again.open_entries().unwrap();
+        assert_eq!(open.iter().map(|e| e.id).collect::<Vec<_>>(), [c, a]);
+        assert_eq!(open[1], Entry { id: a, ..start("f1", "node1") });
+        assert_eq!(again.note(start("f4", "node1")).unwrap(), 3);
     }
 
     #[test]
@@ -140,7 +151,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("undo.jsonl");
         let mut journal = Journal::open(&path).unwrap();
-        journal.note("f1", &start("node1")).unwrap();
+        journal.note(start("f1", "node1")).unwrap();
         std::fs::OpenOptions::new()
             .append(true)
             .open(&path)

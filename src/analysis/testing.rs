@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use faults::process::End;
-use faults::{NodeTarget, Spec};
+use faults::Spec;
 
 use crate::recording::{
     FaultOutcome, FaultRecord, Gap, Piece, Recording, Second, WITHIN_S, WorkloadRecording,
@@ -124,10 +123,9 @@ pub fn piece(from_s: f64, width_s: f64, scheduled: u64, ok: u64) -> Piece {
 
 /// A kill of the primary that took effect at once, and was lifted then too.
 pub fn fault(id: &str, at_s: f64) -> FaultRecord {
-    let end = End { target: NodeTarget::Primary, restart_after: Duration::from_secs(10) };
     FaultRecord {
         id: id.into(),
-        spec: Spec::Kill(end),
+        spec: Spec::new("kill", &serde_json::Value::Null).unwrap(),
         planned_s: at_s,
         injected_s: Some(at_s),
         effective_s: Some(at_s),

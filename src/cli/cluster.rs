@@ -112,9 +112,8 @@ async fn start(arguments: &StartArguments) -> Result<Outcome, ClusterError> {
         members: arguments.members.max(1),
         mongod: arguments.mongod.clone(),
         cache_bytes: arguments.cache,
-        oplog_bytes: Managed::default().oplog_bytes,
         election_timeout: arguments.election_timeout,
-        parameters: std::collections::BTreeMap::new(),
+        ..Managed::default()
     };
     let start = Start { settings: &settings, binary: &found, dir: dir.clone(), lifetime: Lifetime::Detached };
     let playground = launch(&start).await?;

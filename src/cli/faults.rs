@@ -28,8 +28,8 @@ pub fn list(arguments: &FaultsArguments) -> Outcome {
         let needs = if needs.is_empty() { "nothing".into() } else { needs.join(", ") };
         println!("{} ({}): {}\n  needs {needs}", kind.name, kind.group, kind.does);
         for parameter in kind.parameters {
-            let default = parameter.default.map_or("must be given".into(), |d| format!("default {d}"));
-            println!("  {:<14} {} ({default})", parameter.name, parameter.takes);
+            let (takes, about) = (parameter.takes.words(), parameter.about);
+            println!("  {:<14} {about}: {takes} ({})", parameter.name, parameter.default);
         }
         println!();
     }

@@ -233,6 +233,11 @@ mod tests {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .unwrap();
+        // Until it is what it was started as, its command line is still ours.
+        let cmdline = format!("/proc/{}/cmdline", user.id());
+        while !String::from_utf8_lossy(&std::fs::read(&cmdline).unwrap()).contains("read line") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         std::fs::write(db.join("mongod.lock"), format!("{}\n", user.id())).unwrap();
         kept(3, false).write(dir.path()).unwrap();
         let settings = Managed::default();

@@ -1,12 +1,12 @@
 //! A cluster of our own processes, as the faults see it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bson::doc;
-use faults::{Deployment, Exit, FaultError, View};
+use faults::{Deployment, Exit, FaultError};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use super::kept::{self, Kept, KeptNode, node_name};
 use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
 use super::process::Lifetime;
 use super::replica_set::{self, SET_NAME};
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::event::{Event, Events};
 use crate::scenario::{Managed, Topology};
 
@@ -148,7 +148,7 @@ impl ManagedCluster {
         node.ready(START_DEADLINE).await
     }
 
-    async fn launch(&self, node: &Arc<Node>) -> Result<i32, ClusterError> {
+    pub(super) async fn launch(&self, node: &Arc<Node>) -> Result<i32, ClusterError> {
         let reaper = node.spawn()?;
         let pid = node.process().map_or(0, |p| p.pid());
         self.events.send(Event::NodeStarted { node: node.name().into(), pid, port: node.port() }).await;
@@ -162,6 +162,11 @@ impl ManagedCluster {
             events.send(Event::NodeExited { node: node.name().into(), code, signal, expected }).await;
         });
         Ok(pid)
+    }
+
+    /// The run clock.
+    pub(super) fn clock(&self) -> Clock {
+        self.events.clock()
     }
 
     /// Its nodes.
@@ -261,7 +266,7 @@ impl ManagedCluster {
         asked.join_all().await;
     }
 
-    fn node(&self, name: &str) -> Result<&Arc<Node>, FaultError> {
+    pub(super) fn node(&self, name: &str) -> Result<&Arc<Node>, FaultError> {
         self.nodes.iter().find(|n| n.name() == name).ok_or_else(|| FaultError::Failed {
             doing: "find",
             node: name.into(),
@@ -279,82 +284,15 @@ fn node_settings(start: &Start<'_>, number: u8) -> Settings {
         replica_set: (start.settings.topology == Topology::ReplicaSet).then(|| SET_NAME.to_owned()),
         cache_bytes: start.settings.cache_bytes,
         oplog_bytes: start.settings.oplog_bytes,
-        parameters: start.settings.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+        parameters: parameters(start.settings),
         lifetime: start.lifetime,
     }
 }
 
-#[async_trait]
-impl Deployment for ManagedCluster {
-    async fn view(&self) -> View {
-        let mut asked = JoinSet::new();
-        for node in &self.nodes {
-            let node = Arc::clone(node);
-            asked.spawn(async move { node.member().await });
-        }
-        let mut members = asked.join_all().await;
-        members.sort_by(|a, b| a.name.cmp(&b.name));
-        View { members }
+fn parameters(settings: &Managed) -> BTreeMap<String, String> {
+    let mut all = settings.parameters.clone();
+    if settings.test_commands {
+        all.insert("enableTestCommands".into(), "1".into());
     }
-
-    async fn pid(&self, node: &str) -> Option<i32> {
-        self.node(node).ok()?.process().map(|p| p.pid())
-    }
-
-    async fn signal(&self, node: &str, signal: i32) -> Result<(), FaultError> {
-        let node = self.node(node)?;
-        let failed = |why: String| FaultError::Failed { doing: "signal", node: node.name().into(), why };
-        let process = node.process().ok_or_else(|| failed("it does not run".into()))?;
-        if signal == SIGKILL || signal == SIGTERM {
-            node.expect_end();
-        }
-        process.signal(signal).map_err(failed)
-    }
-
-    async fn wait_exit(&self, node: &str, deadline: Duration) -> Result<Exit, FaultError> {
-        let Some(process) = self.node(node)?.process_even_if_ended() else {
-            return Ok(Exit { code: None, signal: None });
-        };
-        tokio::time::timeout(deadline, process.exited()).await.map_err(|_| FaultError::NoEffect {
-            node: node.into(),
-            seconds: deadline.as_secs_f64(),
-            what: "the end of its process".into(),
-        })
-    }
-
-    async fn start(&self, node: &str) -> Result<i32, FaultError> {
-        let node = self.node(node)?;
-        if let Some(process) = node.process() {
-            return Ok(process.pid());
-        }
-        let failed = |e: ClusterError| FaultError::Failed {
-            doing: "start",
-            node: node.name().into(),
-            why: e.to_string(),
-        };
-        self.launch(node).await.map_err(failed)
-    }
-
-    async fn wait_ready(&self, node: &str, deadline: Duration) -> Result<(), FaultError> {
-        let node = self.node(node)?;
-        let until = self.events.clock().now() + deadline;
-        loop {
-            let left = until.saturating_sub(self.events.clock().now());
-            match node.ready(left).await {
-                // A restart keeps its port: whoever holds it for a moment has to let go.
-                Err(error) if error.is_address_in_use() && !left.is_zero() => {
-                    tokio::time::sleep(Duration::from_millis(500)).await;
-                    self.start(node.name()).await?;
-                }
-                Err(error) => {
-                    return Err(FaultError::Failed {
-                        doing: "restart",
-                        node: node.name().into(),
-                        why: error.to_string(),
-                    });
-                }
-                Ok(()) => return Ok(()),
-            }
-        }
-    }
+    all
 }

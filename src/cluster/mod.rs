@@ -6,6 +6,7 @@ mod managed;
 mod node;
 pub mod playground;
 mod process;
+mod reach;
 mod replica_set;
 
 use std::io;

@@ -1,5 +1,6 @@
 //! One node of a managed cluster: the same name, port and folder over all its restarts.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::TcpListener;
@@ -8,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bson::{Document, doc};
-use faults::{Exit, Member, Role};
+use faults::{Exit, LaunchOptions, Member, Role};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use wire::{CommandError, Connection};
 
 use super::ClusterError;
 use super::binary::Binary;
-use super::process::{Lifetime, Process, Reaper};
+use super::process::{Command, Lifetime, Process, Reaper};
 use crate::clock::Clock;
 
 /// mongod's exit code when it cannot listen.
@@ -44,8 +45,8 @@ pub struct Settings {
     pub cache_bytes: u64,
     /// Largest oplog in bytes; mongod takes it when the data is made.
     pub oplog_bytes: u64,
-    /// `--setParameter` name=value.
-    pub parameters: Vec<String>,
+    /// `--setParameter` name and value.
+    pub parameters: BTreeMap<String, String>,
     /// Whether it dies with the tester.
     pub lifetime: Lifetime,
 }
@@ -60,6 +61,8 @@ pub struct Node {
     written_before: Mutex<[u64; 2]>,
     /// Set before we cause an end, so that any other end is a finding.
     end_expected: Mutex<bool>,
+    /// How it is started beyond its settings, from the next start on.
+    launch: Mutex<LaunchOptions>,
     /// Kept open: a new connection for every question would fill the server's log.
     connection: tokio::sync::Mutex<Option<Connection>>,
     clock: Clock,
@@ -80,6 +83,7 @@ impl Node {
             process: Mutex::new(None),
             written_before: Mutex::default(),
             end_expected: Mutex::new(false),
+            launch: Mutex::default(),
             connection: tokio::sync::Mutex::new(None),
             clock,
         })
@@ -146,7 +150,15 @@ impl Node {
         *lock(&self.end_expected) = false;
         *lock(&self.written_before) = self.written().map(|path| path.metadata().map_or(0, |m| m.len()));
         let s = &self.settings;
-        let spawned = Process::spawn(&s.binary, &self.arguments(), &s.dir, s.lifetime);
+        let environment = lock(&self.launch).environment.clone();
+        let command = Command {
+            binary: &s.binary,
+            arguments: &self.arguments(),
+            environment: &environment,
+            dir: &s.dir,
+            lifetime: s.lifetime,
+        };
+        let spawned = Process::spawn(&command);
         let (process, reaper) = spawned.map_err(|e| ClusterError::Spawn {
             node: s.name.clone(),
             binary: s.binary.path.clone(),
@@ -179,10 +191,38 @@ impl Node {
             all.extend(["--replSet".into(), set.clone()]);
             all.extend(["--oplogSize".into(), (s.oplog_bytes >> 20).to_string()]);
         }
-        for parameter in &s.parameters {
-            all.extend(["--setParameter".into(), parameter.clone()]);
+        let launch = lock(&self.launch);
+        let mut parameters = s.parameters.clone();
+        parameters.extend(launch.parameters.clone());
+        for (name, value) in parameters {
+            all.extend(["--setParameter".into(), format!("{name}={value}")]);
         }
+        all.extend(launch.arguments.iter().cloned());
         all
+    }
+
+    /// Changes how it is started from the next start on; `None`: as its settings say.
+    pub fn set_launch_options(&self, options: Option<LaunchOptions>) {
+        *lock(&self.launch) = options.unwrap_or_default();
+    }
+
+    /// Empties its data folder, while it does not run.
+    ///
+    /// # Errors
+    /// When it runs, or the folder cannot be emptied.
+    pub fn wipe(&self) -> Result<(), String> {
+        if self.process().is_some() {
+            return Err("it runs".into());
+        }
+        let db = self.settings.dir.join("db");
+        let failed = |e: io::Error| format!("{}: {e}", db.display());
+        for entry in std::fs::read_dir(&db).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let removed =
+                if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Waits until the node answers **and** is our process.
@@ -237,11 +277,30 @@ impl Node {
         self.ask(&doc! { "replSetGetStatus": 1 }, ASK_DEADLINE).await.ok()?.get_i64("term").ok()
     }
 
+    /// Whether its process dies with the tester.
+    #[must_use]
+    pub const fn lifetime(&self) -> Lifetime {
+        self.settings.lifetime
+    }
+
     /// Runs an admin command on this very node.
     ///
     /// # Errors
     /// As the server or the connection says.
     pub async fn ask(&self, command: &Document, deadline: Duration) -> Result<Document, CommandError> {
+        self.command("admin", command, deadline).await
+    }
+
+    /// Runs a command on this very node.
+    ///
+    /// # Errors
+    /// As the server or the connection says.
+    pub async fn command(
+        &self,
+        database: &str,
+        command: &Document,
+        deadline: Duration,
+    ) -> Result<Document, CommandError> {
         let mut slot = self.connection.lock().await;
         let fresh = slot.as_ref().is_none_or(Connection::is_broken);
         if fresh {
@@ -250,12 +309,12 @@ impl Node {
         let Some(connection) = slot.as_mut() else {
             return Err(CommandError::Timeout(deadline));
         };
-        let answer = connection.command("admin", command, deadline).await;
+        let answer = connection.command(database, command, deadline).await;
         match answer {
             // The process behind a kept connection may have been restarted: ask the new one.
             Err(CommandError::Io(_)) if !fresh => {
                 let mut again = Connection::connect(&self.address(), deadline).await?;
-                let answer = again.command("admin", command, deadline).await;
+                let answer = again.command(database, command, deadline).await;
                 *slot = Some(again);
                 answer
             }

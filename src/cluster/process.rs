@@ -1,5 +1,6 @@
 //! One mongod process: its own process group, output to files, reaped by one task.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use faults::Exit;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::watch;
 
 use super::binary::Binary;
@@ -22,6 +23,21 @@ pub enum Lifetime {
     WithTester,
     /// Goes on (`cluster start`).
     Detached,
+}
+
+/// How a process is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'a> {
+    /// Which program.
+    pub binary: &'a Binary,
+    /// Its arguments.
+    pub arguments: &'a [String],
+    /// Added to the environment.
+    pub environment: &'a BTreeMap<String, String>,
+    /// Its folder.
+    pub dir: &'a Path,
+    /// Whether it dies with the tester.
+    pub lifetime: Lifetime,
 }
 
 /// A running process. Dropping the last handle kills it, unless it is detached.
@@ -43,19 +59,15 @@ pub struct Reaper {
 }
 
 impl Process {
-    /// Starts mongod with these arguments in `dir`; what it prints goes to `dir/stdio.log`.
+    /// Starts mongod; what it prints goes to `stdio.log` in its folder.
     ///
     /// # Errors
     /// When the file cannot be opened or the program cannot be started.
-    pub fn spawn(
-        binary: &Binary,
-        arguments: &[String],
-        dir: &Path,
-        lifetime: Lifetime,
-    ) -> io::Result<(Self, Reaper)> {
+    pub fn spawn(what: &Command<'_>) -> io::Result<(Self, Reaper)> {
+        let Command { binary, arguments, environment, dir, lifetime } = *what;
         let output = OpenOptions::new().append(true).create(true).open(dir.join("stdio.log"))?;
-        let mut command = Command::new(&binary.path);
-        command.args(arguments).current_dir(dir).process_group(0);
+        let mut command = tokio::process::Command::new(&binary.path);
+        command.args(arguments).envs(environment).current_dir(dir).process_group(0);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         if let Some(lib) = &binary.library_path {
             command.env("LD_LIBRARY_PATH", lib);

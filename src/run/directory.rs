@@ -192,6 +192,10 @@ pub fn manifest(
             "oplog_bytes": m.oplog_bytes,
             "election_timeout_s": m.election_timeout.as_secs_f64(),
             "parameters": m.parameters,
+            "proxies": m.proxies,
+            "test_commands": m.test_commands,
+            "clock_library": m.clock_library,
+            "disk_bytes": m.disk_bytes,
         }),
         Cluster::Attached(a) => json!({ "uri": without_credentials(a.uri.reveal()) }),
     };

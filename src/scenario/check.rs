@@ -8,7 +8,7 @@ mod operations;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use faults::catalog::{self, Need};
+use faults::catalog::Need;
 use humantime::format_duration;
 
 use super::path::KeyPath;
@@ -21,6 +21,9 @@ use super::{
 
 /// More faults than this in one run is a mistake in a unit.
 pub const MOST_FAULTS: usize = 10_000;
+
+/// What an attached cluster never has.
+const FOR_OWN_CLUSTERS: [Need; 4] = [Need::Processes, Need::Managed, Need::Proxies, Need::ClockShim];
 
 /// Books everything that does not fit together.
 pub(super) fn check(scenario: &Scenario, log: &Log) {
@@ -203,13 +206,13 @@ impl Check<'_> {
 
     fn target(&self, index: usize, rule: &FaultRule) {
         let kind = rule.spec.kind();
-        let needs = catalog::kind(kind).map_or(&[] as &[Need], |kind| kind.needs);
+        let needs = rule.spec.entry().needs;
         let Some(members) = self.members() else {
-            if needs.contains(&Need::ManagedProcess) {
+            if let Some(need) = needs.iter().find(|need| FOR_OWN_CLUSTERS.contains(need)) {
                 self.refuse(
                     &format!("fault.{index}.do"),
                     &[],
-                    format!("{kind} needs {}, and this one is not ours", Need::ManagedProcess.words()),
+                    format!("{kind} needs {}, and this one is not ours", need.words()),
                     "leave out \"uri\" in [cluster], or leave out this fault",
                 );
             }
@@ -224,11 +227,11 @@ impl Check<'_> {
                 "there is no secondary in a cluster of one member",
                 "write \"primary\", or raise members in [cluster]",
             ),
-            Target::Node(name) => {
+            Target::Nodes(names) => {
                 let nodes: Vec<_> = (1..=members).map(|number| format!("node{number}")).collect();
                 let valid: Vec<_> =
                     Target::WORDS.into_iter().chain(nodes.iter().map(String::as_str)).collect();
-                if !nodes.contains(name) {
+                for name in names.iter().filter(|name| !nodes.contains(name)) {
                     let unknown = Names { what: "target", now: &valid, later: &[] }.unknown(name, "");
                     self.refuse(&at, &cluster, unknown.message, &unknown.hint);
                 }

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use faults::catalog::{self, Kind};
-use faults::process::End;
+use faults::Takes;
+use faults::catalog;
+use serde_json::{Map, Value};
 use toml::de::DeValue;
 
 use super::table::{Node, Refusal, Table};
-use super::values::{count_in, duration, positive_duration, text};
+use super::values::{count, count_in, duration, integer, number, positive_duration, size, text};
 use super::words::Names;
-use super::{FaultRule, FaultSpec, Target, When};
+use super::{FaultRule, FaultSpec, Target, When, quantity};
 
 const FAULT: Names<'_> =
     Names { what: "key", now: &["do", "first", "at", "every", "times"], later: &["random", "when"] };
@@ -17,7 +18,7 @@ const FAULT: Names<'_> =
 /// Kinds of the contract that this version does not know.
 #[rustfmt::skip]
 const KINDS_LATER: &[&str] = &[
-    "pause", "crash_loop", "rolling_restart", "kill_all", "majority_loss", "wipe", "restart_with",
+    "crash_loop", "rolling_restart", "kill_all", "majority_loss", "wipe", "restart_with",
     "drop_connections", "refuse", "accept_close", "black_hole", "latency", "bandwidth", "cut_reply",
     "partition", "flap", "connection_storm",
     "stepdown", "freeze", "lag", "reconfig", "remove_member", "small_oplog",
@@ -32,7 +33,7 @@ const KINDS_LATER: &[&str] = &[
 const PARAMETERS_LATER: &[&str] = &["cold"];
 
 /// Words for targets that this version does not know.
-const TARGETS_LATER: &[&str] = &["majority", "minority", "clients", "donor", "recipient", "mongos"];
+const TARGETS_LATER: &[&str] = &["donor", "recipient", "mongos"];
 
 /// Reads it.
 pub(super) fn read(node: &Node<'_>) -> FaultRule {
@@ -51,7 +52,7 @@ pub(super) fn read(node: &Node<'_>) -> FaultRule {
 
 /// Takes the place of what could not be read.
 fn stand_in() -> FaultSpec {
-    FaultSpec::Kill(End { target: Target::Primary, restart_after: Duration::ZERO })
+    FaultSpec::new("kill", &Value::Null).expect("all its parameters have defaults")
 }
 
 fn action(node: &Node<'_>) -> Option<FaultSpec> {
@@ -64,43 +65,84 @@ fn action(node: &Node<'_>) -> Option<FaultSpec> {
     };
     let keys: Vec<_> = kind.parameters.iter().map(|parameter| parameter.name).collect();
     let keys = Names { what: "key", now: &keys, later: PARAMETERS_LATER };
-    let given = match &parameters {
-        Some(node) => Some(node.table(&keys)?),
-        None => None,
-    };
-    let parameters = Parameters { kind, given, node };
-    let end = |end: Parameters<'_>| {
-        Some(End { target: end.read("target", target)?, restart_after: end.read("restart_after", duration)? })
-    };
-    match kind.name {
-        "kill" => end(parameters).map(FaultSpec::Kill),
-        "stop" => end(parameters).map(FaultSpec::Stop),
-        other => {
-            node.refuse(Refusal::new(format!("fault kind {other:?} is not in this version yet")));
-            None
+    let mut values = Map::new();
+    if let Some(given) = &parameters {
+        let table = given.table(&keys)?;
+        for parameter in kind.parameters {
+            if let Some(value) = table.node(parameter.name) {
+                values.insert(
+                    parameter.name.into(),
+                    value.read(|value| parameter_value(parameter.takes, value))?,
+                );
+            }
         }
     }
+    // What the parameters do not say alone, the fault itself checks.
+    FaultSpec::new(kind.name, &Value::Object(values)).map_err(|why| node.refuse(Refusal::new(why))).ok()
 }
 
-/// The parameters of one fault: as given, else the defaults of the catalogue.
-struct Parameters<'a> {
-    kind: &'static Kind,
-    given: Option<Table<'a>>,
-    node: &'a Node<'a>,
-}
-
-impl Parameters<'_> {
-    fn read<T>(&self, name: &str, read: impl Fn(&DeValue<'_>) -> Result<T, Refusal>) -> Option<T> {
-        if let Some(node) = self.given.as_ref().and_then(|given| given.node(name)) {
-            return node.read(read);
+/// One parameter as the fault wants it.
+fn parameter_value(takes: Takes, value: &DeValue<'_>) -> Result<Value, Refusal> {
+    Ok(match takes {
+        Takes::Target => target(value)?.to_string().into(),
+        Takes::Duration => duration(value)?.as_secs_f64().into(),
+        Takes::Shift => shift(value)?.into(),
+        Takes::Count => count(value)?.into(),
+        Takes::Size => size(value)?.into(),
+        Takes::Share => share(value)?.into(),
+        Takes::Text => text(value)?.into(),
+        Takes::Choice(words) => {
+            let word = text(value)?;
+            if !words.contains(&word.as_str()) {
+                let names = Names { what: "word", now: words, later: &[] };
+                return Err(names.unknown(&word, "").into());
+            }
+            word.into()
         }
-        let parameter = self.kind.parameters.iter().find(|parameter| parameter.name == name);
-        let Some(default) = parameter.and_then(|parameter| parameter.default) else {
-            self.node.refuse(Refusal::new(format!("{} needs {name:?}", self.kind.name)));
-            return None;
-        };
-        read(&DeValue::String(default.into())).map_err(|refusal| self.node.refuse(refusal)).ok()
-    }
+        Takes::Texts => {
+            let wrong = || Refusal::new("must be a list of texts in quotes");
+            let items = value.as_array().ok_or_else(wrong)?;
+            items.iter().map(|item| text(item.get_ref())).collect::<Result<Vec<_>, _>>()?.into()
+        }
+        Takes::Flag => value.as_bool().ok_or_else(|| Refusal::new("must be true or false"))?.into(),
+        Takes::Any => any(value)?,
+        Takes::Table if value.as_table().is_none() => return Err(Refusal::new("must be a table")),
+        Takes::Table => any(value)?,
+    })
+}
+
+/// A duration with its sign, in seconds.
+fn shift(value: &DeValue<'_>) -> Result<f64, Refusal> {
+    let written = text(value)?;
+    let (sign, length) = match written.strip_prefix('-') {
+        Some(length) => (-1.0, length),
+        None => (1.0, written.strip_prefix('+').unwrap_or(&written)),
+    };
+    Ok(sign * quantity::duration(length)?.as_secs_f64())
+}
+
+/// A share above 0 and up to 1.
+fn share(value: &DeValue<'_>) -> Result<f64, Refusal> {
+    number(value, |share| share > 0.0 && share <= 1.0, "it goes from above 0 to 1")
+}
+
+/// What the server is to get as it stands.
+fn any(value: &DeValue<'_>) -> Result<Value, Refusal> {
+    Ok(match value {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Boolean(flag) => (*flag).into(),
+        DeValue::Integer(_) => integer(value)?.into(),
+        DeValue::Float(_) => number(value, |_| true, "a finite number")?.into(),
+        DeValue::Array(items) => {
+            items.iter().map(|item| any(item.get_ref())).collect::<Result<Vec<_>, _>>()?.into()
+        }
+        DeValue::Table(table) => {
+            let pairs =
+                table.iter().map(|(key, value)| Ok((key.get_ref().to_string(), any(value.get_ref())?)));
+            Value::Object(pairs.collect::<Result<_, Refusal>>()?)
+        }
+        DeValue::Datetime(_) => return Err(Refusal::new("a date cannot be given to a server; write a text")),
+    })
 }
 
 fn target(value: &DeValue<'_>) -> Result<Target, Refusal> {

@@ -12,15 +12,14 @@ use toml::de::{DeTable, DeValue};
 
 use super::path::KeyPath;
 use super::quantity::quoted;
-use super::table::{Log, Node, Refusal, Table, kind};
+use super::table::{Log, Node, Refusal, Table};
 use super::values::{
-    check_plain_name, count, count_in, duration, number, off, plain_name, positive_duration, size, text,
-    text_or_number, word,
+    check_plain_name, count, count_in, duration, number, plain_name, positive_duration, text,
 };
 use super::words::Names;
 use super::{
-    Attached, Cluster, Dataset, FindMax, Limits, Managed, Measures, Scenario, Secret, Shape, Source, Sweep,
-    Topology, Warmup, Workload, fault, find_max, shape, sweep, uri, workload,
+    Dataset, FindMax, Limits, Measures, Scenario, Shape, Source, Sweep, Warmup, Workload, cluster, fault,
+    find_max, shape, sweep, workload,
 };
 
 const ROOT: Names<'_> = Names {
@@ -30,23 +29,6 @@ const ROOT: Names<'_> = Names {
         "find_max", "measures", "limits",
     ],
     later: &[],
-};
-
-const CLUSTER: Names<'_> = Names {
-    what: "key",
-    now: &[
-        "topology",
-        "members",
-        "mongod",
-        "cache",
-        "oplog",
-        "election_timeout",
-        "auth",
-        "tls",
-        "parameters",
-        "uri",
-    ],
-    later: &["shards", "hooks"],
 };
 
 const DATASET: Names<'_> = Names {
@@ -84,16 +66,6 @@ const LIMITS: Names<'_> = Names {
 
 /// More cores than any machine has that drives load.
 const MOST_THREADS: u32 = 1024;
-/// Longest sets that MongoDB lets vote.
-const MOST_MEMBERS: u8 = 7;
-const DEFAULT_MEMBERS: u8 = 3;
-/// The smallest cache that mongod takes.
-const LEAST_CACHE_BYTES: u64 = 256 << 20;
-/// The smallest oplog that a server can later be resized to, and so the smallest that makes sense.
-const LEAST_OPLOG_BYTES: u64 = 990 << 20;
-/// mongod's own default, a twentieth of the free disk, would fill a disk that holds nothing but the data.
-const DEFAULT_OPLOG_BYTES: u64 = 2 << 30;
-const DEFAULT_ELECTION_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_DOCUMENTS: u64 = 100_000;
 
 /// Reads the whole tree.
@@ -101,6 +73,7 @@ pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenar
     let root = Table::open(KeyPath::default(), tree, &ROOT, log);
     let sweep = root.node("sweep").map(|node| sweep::read(&node));
     let find_max = root.node("find_max").map(|node| find_max::read(&node));
+    let faults: Vec<_> = root.nodes("fault").iter().map(fault::read).collect();
     Scenario {
         name: name(&root, source, log),
         description: description(&source.text),
@@ -108,12 +81,10 @@ pub(super) fn scenario(tree: &DeTable<'_>, source: &Source, log: &Log) -> Scenar
         duration: length(&root, sweep.as_ref(), find_max.as_ref()),
         warmup: root.optional("warmup", warmup).unwrap_or(Warmup::Auto),
         threads: root.optional("threads", |value| count_in(value, 1..=MOST_THREADS)),
-        cluster: root
-            .node("cluster")
-            .map_or_else(|| Cluster::Managed(Managed::default()), |node| cluster(&node)),
+        cluster: cluster::read(&root, &faults),
         dataset: root.node("dataset").map_or_else(Dataset::default, |node| dataset(&node, source)),
         workloads: workloads(&root, source, sweep.as_ref(), find_max.as_ref()),
-        faults: root.nodes("fault").iter().map(fault::read).collect(),
+        faults,
         measures: root.node("measures").map_or_else(Measures::default, |node| measures(&node)),
         limits: root.node("limits").map_or_else(Limits::default, |node| limits(&node)),
         sweep,
@@ -175,120 +146,6 @@ fn warmup(value: &DeValue<'_>) -> Result<Warmup, Refusal> {
     match value.as_str() {
         Some("auto") => Ok(Warmup::Auto),
         _ => duration(value).map(Warmup::Fixed),
-    }
-}
-
-fn cluster(node: &Node<'_>) -> Cluster {
-    let Some(table) = node.table(&CLUSTER) else {
-        return Cluster::Managed(Managed::default());
-    };
-    match table.node("uri") {
-        Some(uri) => attached(&table, &uri),
-        None => Cluster::Managed(managed(&table)),
-    }
-}
-
-fn attached(table: &Table<'_>, uri: &Node<'_>) -> Cluster {
-    for key in CLUSTER.now.iter().filter(|key| **key != "uri") {
-        if let Some(node) = table.node(key) {
-            node.refuse(
-                Refusal::new("is for a cluster that we start, but \"uri\" names one that runs already")
-                    .hint("leave out one of the two"),
-            );
-        }
-    }
-    let uri = uri.read(|value| {
-        // Not `text`: no message may repeat any of it.
-        let uri = value.as_str().ok_or_else(|| Refusal::new("must be a text in quotes"))?;
-        uri::check(uri).map(|()| uri.to_owned())
-    });
-    Cluster::Attached(Attached { uri: Secret::new(uri.unwrap_or_default()) })
-}
-
-fn managed(table: &Table<'_>) -> Managed {
-    let topology = table.optional("topology", topology).unwrap_or(Topology::ReplicaSet);
-    let members = table.optional("members", |value| count_in(value, 1..=MOST_MEMBERS));
-    table.optional("auth", off);
-    table.optional("tls", off);
-    Managed {
-        topology,
-        members: members.unwrap_or(match topology {
-            Topology::Standalone => 1,
-            Topology::ReplicaSet => DEFAULT_MEMBERS,
-        }),
-        mongod: table.optional("mongod", text_or_number),
-        cache_bytes: table.optional("cache", cache).unwrap_or(LEAST_CACHE_BYTES),
-        oplog_bytes: table.optional("oplog", oplog).unwrap_or(DEFAULT_OPLOG_BYTES),
-        election_timeout: table
-            .optional("election_timeout", positive_duration)
-            .unwrap_or(DEFAULT_ELECTION_TIMEOUT),
-        parameters: table.node("parameters").map(|node| parameters(&node)).unwrap_or_default(),
-    }
-}
-
-impl Default for Managed {
-    fn default() -> Self {
-        Self {
-            topology: Topology::ReplicaSet,
-            members: DEFAULT_MEMBERS,
-            mongod: None,
-            cache_bytes: LEAST_CACHE_BYTES,
-            oplog_bytes: DEFAULT_OPLOG_BYTES,
-            election_timeout: DEFAULT_ELECTION_TIMEOUT,
-            parameters: BTreeMap::new(),
-        }
-    }
-}
-
-fn topology(value: &DeValue<'_>) -> Result<Topology, Refusal> {
-    let names = Names { what: "topology", now: &["standalone", "replica-set"], later: &["sharded"] };
-    let words = [("standalone", Topology::Standalone), ("replica-set", Topology::ReplicaSet)];
-    word(value, &words, &names)
-}
-
-fn cache(value: &DeValue<'_>) -> Result<u64, Refusal> {
-    match size(value)? {
-        bytes if bytes < LEAST_CACHE_BYTES => {
-            Err(Refusal::new("mongod takes no cache below 256MiB").hint("write \"256MiB\" or more"))
-        }
-        bytes => Ok(bytes),
-    }
-}
-
-fn oplog(value: &DeValue<'_>) -> Result<u64, Refusal> {
-    match size(value)? {
-        bytes if bytes < LEAST_OPLOG_BYTES => {
-            Err(Refusal::new("an oplog below 990MiB is too small").hint("write \"990MiB\" or more"))
-        }
-        bytes => Ok(bytes),
-    }
-}
-
-fn parameters(node: &Node<'_>) -> BTreeMap<String, String> {
-    let read = |value: &DeValue<'_>| match value {
-        DeValue::String(text) => Ok(text.to_string()),
-        DeValue::Integer(number) => Ok(number.to_string()),
-        DeValue::Float(number) => Ok(number.to_string()),
-        DeValue::Boolean(value) => Ok(value.to_string()),
-        other => Err(Refusal::new(format!("must be a text, a number or true or false, not {}", kind(other)))),
-    };
-    node.entries()
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value.read(read)?)))
-        .collect()
-}
-
-impl Default for Dataset {
-    fn default() -> Self {
-        Self {
-            shape: Shape::Row,
-            seed: None,
-            documents: DEFAULT_DOCUMENTS,
-            first: 0,
-            database: "soak".into(),
-            collection: "docs".into(),
-            indexes: Vec::new(),
-        }
     }
 }
 
@@ -384,4 +241,18 @@ fn by_workload<T>(
 ) -> BTreeMap<String, T> {
     let entries = table.node(key).map(|node| node.entries()).unwrap_or_default();
     entries.into_iter().filter_map(|(name, node)| Some((name.to_owned(), node.read(&read)?))).collect()
+}
+
+impl Default for Dataset {
+    fn default() -> Self {
+        Self {
+            shape: Shape::Row,
+            seed: None,
+            documents: DEFAULT_DOCUMENTS,
+            first: 0,
+            database: "soak".into(),
+            collection: "docs".into(),
+            indexes: Vec::new(),
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! Nothing here touches a server, a disk (beyond the file and what it names) or the clock.
 
 mod check;
+mod cluster;
 mod concern;
 pub mod content;
 mod distribution;
@@ -126,6 +127,15 @@ pub struct Managed {
     pub election_timeout: Duration,
     /// `--setParameter` name and value.
     pub parameters: BTreeMap<String, String>,
+    /// Whether the members are reached through proxies of ours, by clients and by each other; set when a fault
+    /// needs them.
+    pub proxies: bool,
+    /// Whether the servers take test commands (failpoints); set when a fault needs them.
+    pub test_commands: bool,
+    /// Whether the servers' clocks can be moved; set when a fault needs it.
+    pub clock_library: bool,
+    /// Size of a file system of its own for each node, in bytes; `None`: a folder. Needs root.
+    pub disk_bytes: Option<u64>,
 }
 
 /// Shape of a managed deployment.

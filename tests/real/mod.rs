@@ -8,6 +8,7 @@
 pub mod place;
 pub mod processes;
 pub mod run_dir;
+pub mod set;
 pub mod tester;
 
 use std::time::{Duration, UNIX_EPOCH};

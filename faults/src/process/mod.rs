@@ -1,8 +1,9 @@
-//! Faults of a node's process.
+//! Faults of processes.
 
 mod end;
-
-pub use end::{End, Ending};
-
+mod pause;
 #[cfg(test)]
 mod tests;
+
+pub use end::{KILL, STOP};
+pub use pause::PAUSE;

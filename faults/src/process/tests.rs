@@ -1,13 +1,16 @@
-//! `kill` and `stop` against a deployment that is only a table.
+//! Faults of processes against a deployment that is only a table.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bson::Document;
 use serde_json::json;
 
-use crate::process::End;
-use crate::{Deployment, Exit, FaultError, Member, NodeTarget, Role, Spec, View, catalog};
+use crate::{
+    CommandError, Deployment, Exit, Fault, FaultError, Member, Memo, NodeTarget, Role, Site, Spec, View,
+    catalog,
+};
 
 /// Two nodes; `stubborn`: signals change nothing.
 struct Table {
@@ -31,6 +34,16 @@ impl Deployment for Table {
     async fn view(&self) -> View {
         let member = |name: &str, role| Member { name: name.into(), role, term: Some(3) };
         View { members: vec![member("node1", Role::Primary), member("node2", Role::Secondary)] }
+    }
+
+    async fn command(
+        &self,
+        _node: &str,
+        _database: &str,
+        _body: &Document,
+        deadline: Duration,
+    ) -> Result<Document, CommandError> {
+        Err(CommandError::Timeout(deadline))
     }
 
     async fn pid(&self, node: &str) -> Option<i32> {
@@ -62,37 +75,57 @@ impl Deployment for Table {
     async fn wait_ready(&self, _node: &str, _deadline: Duration) -> Result<(), FaultError> {
         Ok(())
     }
+
+    fn ends_with_tester(&self) -> bool {
+        true
+    }
+
+    fn address(&self, _node: &str) -> Option<String> {
+        None
+    }
 }
 
-fn kill() -> Spec {
-    Spec::Kill(End { target: NodeTarget::Primary, restart_after: Duration::from_secs(1) })
+fn spec(kind: &str) -> Spec {
+    Spec::new(kind, &json!({ "target": "primary", "restart_after": 1.0 })).unwrap()
+}
+
+fn site<'a>(on: &'a Table, node: &'a str, before: &'a View) -> Site<'a> {
+    Site { on, node, nodes: &[], before, fault: "f1", tie: 0 }
+}
+
+async fn inject(fault: &dyn Fault, site: &Site<'_>) -> Result<Memo, FaultError> {
+    let memo = fault.prepare(site).await?;
+    fault.inject(site, &memo).await?;
+    Ok(memo)
 }
 
 #[tokio::test]
 async fn a_kill_is_proven_by_the_end_of_the_process_and_undone_by_a_restart() {
-    let (table, fault) = (Table::new(), kill().build());
+    let (table, fault) = (Table::new(), spec("kill").build());
     let before = table.view().await;
-    let done = fault.inject(&table, "node1").await.unwrap();
-    assert_eq!(done["signal"], json!(9));
-    let seen = fault.observe_effect(&table, "node1", &before, Duration::ZERO).await.unwrap();
+    let site = site(&table, "node1", &before);
+    let memo = inject(&*fault, &site).await.unwrap();
+    assert_eq!(memo["pid"], 100);
+    let seen = fault.observe_effect(&site, &memo, Duration::ZERO).await.unwrap();
     assert_eq!((&seen["exit_signal"], &seen["role_before"]), (&json!(9), &json!("primary")));
-    fault.lift(&table, "node1").await.unwrap();
-    fault.lift(&table, "node1").await.unwrap();
-    let back = fault.observe_lifted(&table, "node1", Duration::ZERO).await.unwrap();
+    fault.lift(&site, &memo).await.unwrap();
+    fault.lift(&site, &memo).await.unwrap();
+    let back = fault.observe_lifted(&site, &memo, Duration::ZERO).await.unwrap();
     assert_eq!(back["answers"], json!(true));
     assert_eq!(table.pid("node1").await, Some(101));
 }
 
 #[tokio::test]
 async fn a_dead_target_and_a_signal_without_effect_are_not_effective() {
-    let (table, fault) = (Table::new(), kill().build());
+    let (table, fault) = (Table::new(), spec("kill").build());
+    let before = table.view().await;
     table.signal("node1", 9).await.unwrap();
-    let error = fault.inject(&table, "node1").await.unwrap_err();
+    let error = fault.prepare(&site(&table, "node1", &before)).await.unwrap_err();
     assert!(matches!(error, FaultError::NothingToDo { .. }), "{error}");
     let stubborn = Table { stubborn: true, ..Table::new() };
-    let before = stubborn.view().await;
-    fault.inject(&stubborn, "node2").await.unwrap();
-    let error = fault.observe_effect(&stubborn, "node2", &before, Duration::ZERO).await.unwrap_err();
+    let site = site(&stubborn, "node2", &before);
+    let memo = inject(&*fault, &site).await.unwrap();
+    let error = fault.observe_effect(&site, &memo, Duration::ZERO).await.unwrap_err();
     assert!(error.to_string().contains("no effect seen on node2"), "{error}");
 }
 
@@ -100,38 +133,58 @@ async fn a_dead_target_and_a_signal_without_effect_are_not_effective() {
 async fn a_stop_has_taken_effect_when_the_node_is_not_what_it_was() {
     // Still running, as a primary that waits for its successor is; but no primary any more.
     let slow = Table { stubborn: true, ..Table::new() };
-    let fault = Spec::Stop(End { target: NodeTarget::Primary, restart_after: Duration::ZERO }).build();
+    let fault = spec("stop").build();
     let mut before = slow.view().await;
     before.members[1].role = Role::Primary;
-    fault.inject(&slow, "node2").await.unwrap();
-    let seen = fault.observe_effect(&slow, "node2", &before, Duration::from_secs(5)).await.unwrap();
+    let site = site(&slow, "node2", &before);
+    let memo = inject(&*fault, &site).await.unwrap();
+    let seen = fault.observe_effect(&site, &memo, Duration::from_secs(5)).await.unwrap();
     assert_eq!((&seen["role_before"], &seen["role_now"]), (&json!("primary"), &json!("secondary")));
-    let error = fault.lift(&slow, "node2").await.unwrap_err();
+    let error = fault.lift(&site, &memo).await.unwrap_err();
     assert!(matches!(error, FaultError::NoEffect { .. }), "lifting waits for its end: {error}");
 }
 
 #[tokio::test]
+async fn a_process_that_died_in_its_pause_is_gone_and_its_successor_is_left_alone() {
+    let (table, fault) = (Table::new(), Spec::new("pause", &json!({})).unwrap().build());
+    let before = table.view().await;
+    let site = site(&table, "node1", &before);
+    let memo = fault.prepare(&site).await.unwrap();
+    *table.running.lock().unwrap() = [Some(555), None];
+    let lifted = fault.lift(&site, &memo).await.unwrap();
+    assert_eq!(lifted["target_gone"], true);
+    assert_eq!(table.pid("node1").await, Some(555), "another process got the signal");
+}
+
+#[tokio::test]
 async fn targets_are_words_until_they_meet_a_view() {
-    let view = Table::new().view().await;
-    let nodes = |target: &str, tie| target.parse::<NodeTarget>().unwrap().resolve(&view, tie);
-    assert_eq!(nodes("primary", 7), ["node1"]);
-    assert_eq!(nodes("secondary", 7), ["node2"]);
-    assert_eq!(nodes("any", 0), ["node1"]);
-    assert_eq!(nodes("any", 1), ["node2"]);
-    assert_eq!(nodes("all", 0), ["node1", "node2"]);
-    assert_eq!(nodes("node2", 0), ["node2"]);
-    assert!(nodes("node9", 0).is_empty());
+    let mut view = Table::new().view().await;
+    let nodes = |view: &View, target: &str, tie| target.parse::<NodeTarget>().unwrap().resolve(view, tie);
+    assert_eq!(nodes(&view, "primary", 7), ["node1"]);
+    assert_eq!(nodes(&view, "secondary", 7), ["node2"]);
+    assert_eq!(nodes(&view, "any", 0), ["node1"]);
+    assert_eq!(nodes(&view, "any", 1), ["node2"]);
+    assert_eq!(nodes(&view, "all", 0), ["node1", "node2"]);
+    assert_eq!(nodes(&view, "node2", 0), ["node2"]);
+    assert_eq!(nodes(&view, "node2, node1", 0), ["node1", "node2"]);
+    assert!(nodes(&view, "node9", 0).is_empty());
+    assert!("node1,,node2".parse::<NodeTarget>().is_err());
+    view.members.push(Member { name: "node3".into(), role: Role::Secondary, term: Some(3) });
+    assert_eq!(nodes(&view, "majority", 2), ["node1", "node3"]);
+    assert_eq!(nodes(&view, "minority", 2), ["node3"]);
+    assert!(nodes(&View::default(), "majority", 2).is_empty());
 }
 
 #[test]
-fn every_fault_is_in_the_catalogue_and_keeps_its_text_form() {
-    let end = End { target: NodeTarget::All, restart_after: Duration::from_millis(1_500) };
-    for spec in [Spec::Kill(end.clone()), Spec::Stop(end)] {
-        let kind = catalog::kind(spec.kind()).unwrap();
-        let text = serde_json::to_value(&spec).unwrap();
-        let parameters = text[kind.name].as_object().unwrap();
-        assert!(kind.parameters.iter().all(|p| parameters.contains_key(p.name)));
-        assert_eq!(parameters["restart_after"], json!(1.5));
-        assert_eq!(serde_json::from_value::<Spec>(text).unwrap(), spec);
-    }
+fn every_kind_can_be_built_from_its_text_form() {
+    let end = Spec::new("stop", &json!({ "target": "all", "restart_after": 1.5 })).unwrap();
+    let text = serde_json::to_value(&end).unwrap();
+    assert_eq!(text, json!({ "stop": { "target": "all", "restart_after": 1.5 } }));
+    assert_eq!(serde_json::from_value::<Spec>(text).unwrap(), end);
+    assert!(Spec::new("stop", &json!({ "restart_after": -1.0 })).is_err());
+    assert!(Spec::new("stop", &json!({ "restart": 1.0 })).is_err());
+    let mut names: Vec<_> = catalog::KINDS.iter().map(|kind| kind.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), catalog::KINDS.len(), "a name stands twice in the catalogue");
 }

@@ -1,6 +1,6 @@
 //! What is accepted, and what it comes to.
 
-use faults::process::End;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::plan::Plan;
@@ -55,9 +55,9 @@ fn every_key() {
     assert_eq!((readers.read_preference, readers.deadline), (ReadPreference::SecondaryPreferred, S(3)));
     assert_eq!((writers.engine, readers.engine), (Engine::Driver, Engine::Wire));
     let [stop, kill] = scenario.faults.as_slice() else { panic!("not two faults") };
-    assert_eq!(stop.spec, FaultSpec::Stop(End { target: Target::Node("node3".into()), restart_after: S(0) }));
+    assert_eq!(stop.spec, fault("stop", json!({ "target": "node3", "restart_after": 0.0 })));
     assert_eq!(stop.when, When::At(vec![S(60), S(120)]));
-    assert_eq!(kill.spec, FaultSpec::Kill(End { target: Target::Primary, restart_after: S(10) }));
+    assert_eq!(kill.spec, fault("kill", json!({ "target": "primary", "restart_after": 10.0 })));
     assert_eq!(kill.when, When::Every { first: S(30), every: S(45), times: Some(2) });
     assert_eq!(scenario.measures.sustained_for, Some(S(30)));
     assert_eq!(scenario.measures.sustained_p99_factor, 2.0);
@@ -166,4 +166,8 @@ fn every_scenario_of_the_repository_is_good() {
         let least = scenario.limits.min_effective_faults.unwrap_or(0);
         assert!(plan.faults.len() as u64 >= least, "{plan:?}");
     }
+}
+
+fn fault(kind: &str, parameters: Value) -> FaultSpec {
+    FaultSpec::new(kind, &parameters).unwrap()
 }
