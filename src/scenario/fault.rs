@@ -21,8 +21,6 @@ const KINDS_LATER: &[&str] = &[
     "crash_loop", "rolling_restart", "kill_all", "majority_loss", "wipe", "restart_with",
     "drop_connections", "refuse", "accept_close", "black_hole", "latency", "bandwidth", "cut_reply",
     "partition", "flap", "connection_storm",
-    "stepdown", "freeze", "lag", "reconfig", "remove_member", "small_oplog",
-    "fail_command", "failpoint", "set_parameter", "index_build", "compact", "kill_operations",
     "move_chunks", "balancer", "split", "jumbo", "hot_shard", "move_primary", "add_shard", "remove_shard",
     "disk_full", "slow_disk", "stall_disk", "cold_cache", "memory_pressure", "cpu_pressure", "fd_limit",
     "clock_skew",
