@@ -22,6 +22,7 @@ pub mod catalog;
 mod deployment;
 mod hook;
 pub mod life;
+pub mod network;
 mod parameter;
 pub mod process;
 pub mod replication;
