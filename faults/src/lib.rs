@@ -33,7 +33,9 @@ mod target;
 pub mod undo;
 
 pub use deployment::{Deployment, Exit, LaunchOptions, Member, Place, Role, View};
-pub use parameter::{FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, target};
+pub use parameter::{
+    FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, party, target,
+};
 pub use site::Site;
 pub use spec::{Parameters, Spec};
 pub use target::NodeTarget;

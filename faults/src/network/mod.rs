@@ -21,6 +21,7 @@ mod conn;
 mod flow;
 mod frames;
 mod identify;
+mod kind;
 mod link;
 mod proxy;
 mod queue;
@@ -30,6 +31,7 @@ mod sock_diag;
 mod tests;
 
 pub use conn::ConnInfo;
+pub use kind::*;
 pub use rule::{Effect, OnLift, Own, Party, Rule, RuleCount, Selector, Side};
 
 use std::io;
@@ -100,7 +102,13 @@ pub struct ListenerInfo {
 #[derive(Debug)]
 pub struct Network {
     shared: Arc<Shared>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    /// Taken by whoever stops it.
+    running: tokio::sync::Mutex<Option<Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    thread: std::thread::JoinHandle<()>,
     ended: oneshot::Receiver<()>,
 }
 
@@ -118,7 +126,7 @@ impl Network {
             proxy::run(known, opened);
             drop(ends);
         })?;
-        let network = Self { shared, thread: Some(thread), ended };
+        let network = Self { shared, running: tokio::sync::Mutex::new(Some(Running { thread, ended })) };
         is_open.await.unwrap_or_else(|_| Err(io::Error::other("the thread of the network panicked")))?;
         Ok(network)
     }
@@ -244,11 +252,12 @@ impl Network {
 
     /// Resets all connections, closes all listeners and ends the threads: in well under a second. What went
     /// wrong inside since the start.
-    pub async fn stop(mut self) -> Vec<String> {
+    pub async fn stop(&self) -> Vec<String> {
         self.shared.edit(|book| book.closing = true);
+        let Some(Running { thread, ended }) = self.running.lock().await.take() else { return self.trouble() };
         // An error says the same: the sender is gone, so the thread is at its end.
-        drop((&mut self.ended).await);
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+        drop(ended.await);
+        if thread.join().is_err() {
             return [self.trouble(), vec!["the thread of the network panicked".into()]].concat();
         }
         self.trouble()
