@@ -333,7 +333,6 @@ async fn check_proxies(
             "proxies carry all connections; a round trip takes {through_us:.0} us through them, {direct_us:.0} us \
              past them (medians)"
         );
-        ctx.progress.say(&format!("            {text}"));
         ctx.events.send(Event::Note { text }).await;
     }
     Ok(passage)
