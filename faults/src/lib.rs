@@ -24,7 +24,9 @@ mod hook;
 pub mod life;
 mod parameter;
 pub mod process;
+mod proof;
 pub mod replication;
+pub mod resource;
 pub mod server;
 mod site;
 mod spec;
@@ -33,6 +35,7 @@ pub mod undo;
 
 pub use deployment::{Deployment, Exit, LaunchOptions, Member, Place, Role, View};
 pub use parameter::{FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, target};
+pub use proof::Proof;
 pub use site::Site;
 pub use spec::{Parameters, Spec};
 pub use target::NodeTarget;
