@@ -21,7 +21,7 @@ const KINDS_LATER: &[&str] = &[
     "drop_connections", "refuse", "accept_close", "black_hole", "latency", "bandwidth", "cut_reply",
     "partition", "flap", "connection_storm",
     "move_chunks", "balancer", "split", "jumbo", "hot_shard", "move_primary", "add_shard", "remove_shard",
-    "disk_full", "slow_disk", "stall_disk", "memory_pressure", "cpu_pressure", "fd_limit",
+    "disk_full", "stall_disk", "fd_limit",
     "clock_skew",
     "upgrade", "set_compatibility", "chaos_mesh",
 ];
