@@ -1,6 +1,6 @@
 //! The one list of fault kinds. Each kind describes itself in its own file; here it is only named.
 
-use crate::{Fault, Parameter, Parameters, hook, network, process, replication, server};
+use crate::{Fault, Parameter, Parameters, hook, network, process, replication, resource, server};
 
 /// One kind of fault, for people, for the checker and for whoever builds it.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +79,7 @@ pub const KINDS: &[Kind] = &[
     replication::REMOVE_MEMBER, replication::SMALL_OPLOG,
     server::FAIL_COMMAND, server::FAILPOINT, server::SET_PARAMETER, server::INDEX_BUILD, server::COMPACT,
     server::KILL_OPERATIONS,
+    resource::SLOW_DISK, resource::COLD_CACHE, resource::MEMORY_PRESSURE, resource::CPU_PRESSURE,
     hook::HOOK,
 ];
 

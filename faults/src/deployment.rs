@@ -141,6 +141,12 @@ pub trait Deployment: Send + Sync {
     /// Waits until a node's process has ended, at most `deadline`.
     async fn wait_exit(&self, node: &str, deadline: Duration) -> Result<Exit, FaultError>;
 
+    /// From now on the end of a node's process is the doing of a fault (`expected`), or again a finding.
+    async fn expect_end(&self, node: &str, expected: bool) -> Result<(), FaultError> {
+        let _nobody_counts = (node, expected);
+        Ok(())
+    }
+
     /// Starts a node again on its old port and data. Does nothing when it runs.
     async fn start(&self, node: &str) -> Result<i32, FaultError>;
 

@@ -25,7 +25,9 @@ pub mod life;
 pub mod network;
 mod parameter;
 pub mod process;
+mod proof;
 pub mod replication;
+pub mod resource;
 pub mod server;
 mod site;
 mod spec;
@@ -36,6 +38,7 @@ pub use deployment::{Deployment, Exit, LaunchOptions, Member, Place, Role, View}
 pub use parameter::{
     FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, party, target,
 };
+pub use proof::Proof;
 pub use site::Site;
 pub use spec::{Parameters, Spec};
 pub use target::NodeTarget;

@@ -69,6 +69,16 @@ impl Deployment for ManagedCluster {
         })
     }
 
+    async fn expect_end(&self, node: &str, expected: bool) -> Result<(), FaultError> {
+        let node = self.node(node)?;
+        if expected {
+            node.expect_end();
+        } else {
+            let _forgotten = node.take_end_expected();
+        }
+        Ok(())
+    }
+
     async fn start(&self, node: &str) -> Result<i32, FaultError> {
         let node = self.node(node)?;
         if let Some(process) = node.process() {

@@ -19,7 +19,7 @@ const FAULT: Names<'_> =
 #[rustfmt::skip]
 const KINDS_LATER: &[&str] = &[
     "move_chunks", "balancer", "split", "jumbo", "hot_shard", "move_primary", "add_shard", "remove_shard",
-    "disk_full", "slow_disk", "stall_disk", "cold_cache", "memory_pressure", "cpu_pressure", "fd_limit",
+    "disk_full", "stall_disk", "fd_limit",
     "clock_skew",
     "upgrade", "set_compatibility", "chaos_mesh",
 ];
