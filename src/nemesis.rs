@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 pub use faults::life::Ends;
-use faults::life::{self, Failure, Healed, Life, Undo, Watch};
+use faults::life::{self, Failure, Healed, Left, Life, Undo, Watch};
 use faults::{Deployment, Evidence, FaultError, View};
 use tokio::task::JoinSet;
 
@@ -127,7 +127,7 @@ impl Nemesis {
         if self.ends.run.is_cancelled() {
             return;
         }
-        let healed = match life::heal(&*self.deployment, &self.undo, SWEEP_DEADLINE).await {
+        let healed = match life::heal(&*self.deployment, &self.undo, Left::ByUs, SWEEP_DEADLINE).await {
             Ok(healed) => healed,
             Err(error) => {
                 let what = format!("read the undo journal to heal what is left: {error}");

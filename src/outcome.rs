@@ -222,6 +222,20 @@ pub fn text(error: &Error) -> String {
     clip(&line)
 }
 
+/// A command of ours that failed, as the faults want to know it.
+#[must_use]
+pub fn command_error(error: &Error) -> wire::CommandError {
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => wire::CommandError::Server {
+            code: command.code,
+            code_name: command.code_name.clone(),
+            message: clip(&command.message),
+        },
+        // Nobody there to ask, or gone before the answer.
+        _ => wire::CommandError::Io(std::io::Error::other(text(error))),
+    }
+}
+
 fn clip(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     match line.char_indices().nth(MAX_TEXT) {

@@ -5,12 +5,13 @@
 mod real;
 
 use std::io::ErrorKind;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bson::{Bson, doc};
 use faults::Deployment;
 use faults::life::Failure;
 use faults::network::Party;
+use mongosoak::clock::Clock;
 use real::set::{LONG, Set};
 use serde_json::json;
 use tokio::net::TcpStream;
@@ -207,9 +208,9 @@ async fn is_healthy(set: &Set, asked: &str, of: &str) -> bool {
 async fn quickest(connection: &mut Connection, command: &bson::Document) -> Duration {
     let mut best = Duration::MAX;
     for _ in 0..3 {
-        let start = Instant::now();
+        let clock = Clock::start();
         connection.command("soak", command, LONG).await.unwrap();
-        best = best.min(start.elapsed());
+        best = best.min(clock.now());
     }
     best
 }
@@ -280,8 +281,8 @@ async fn flap(set: &Set) {
     let held = set.inject("flap", parameters).await.unwrap();
     let node = held.nodes[0].clone();
     let (mut downs, mut ups, mut was_up) = (0, 0, true);
-    let until = Instant::now() + LONG;
-    while (downs < 2 || ups < 2) && Instant::now() < until {
+    let clock = Clock::start();
+    while (downs < 2 || ups < 2) && clock.now() < LONG {
         let mut fresh = client(set, &node).await;
         let up = ask(&mut fresh, QUIET).await.is_ok();
         if up != was_up {

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bson::Document;
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::Need;
 use crate::network::Network;
 use crate::{CommandError, FaultError};
 
@@ -131,6 +132,13 @@ pub trait Deployment: Send + Sync {
         body: &Document,
         deadline: Duration,
     ) -> Result<Document, CommandError>;
+
+    /// What of a need is not there for this node, and what to try; `None`: it is there, or only trying it out
+    /// will tell.
+    async fn lacks(&self, node: &str, need: Need) -> Option<String> {
+        let _of_any = node;
+        need.missing()
+    }
 
     /// Process id of a node; `None` while it does not run, or is out of reach.
     async fn pid(&self, node: &str) -> Option<i32>;

@@ -171,6 +171,7 @@ impl Life<'_> {
             Reach::EachNode => self.nodes.to_vec(),
             Reach::Together => vec![TOGETHER.to_owned()],
         };
+        self.have_what_it_needs().await?;
         let mut prepared = Vec::new();
         for node in nodes {
             let memo = fault.prepare(&self.site(&node)).await?;
@@ -188,6 +189,18 @@ impl Life<'_> {
         for Noted { node, memo, .. } in &*noted {
             let seen = fault.observe_effect(&self.site(node), memo, EFFECT_DEADLINE).await?;
             self.watch.step(node, "effect", seen).await;
+        }
+        Ok(())
+    }
+
+    /// Every node has what the kind needs.
+    async fn have_what_it_needs(&self) -> Result<(), FaultError> {
+        for node in self.nodes {
+            for need in self.spec.entry().needs {
+                if let Some(why) = self.on.lacks(node, *need).await {
+                    return Err(FaultError::Unavailable { node: node.clone(), why });
+                }
+            }
         }
         Ok(())
     }
@@ -273,14 +286,43 @@ pub struct Healed {
     pub result: Result<Evidence, FaultError>,
 }
 
+const GONE_WITH_THE_TESTER: &str = "gone_with_the_tester";
+
+impl Healed {
+    /// Nothing had to be done: it ended with the servers of its tester.
+    #[must_use]
+    pub fn is_gone_with_the_tester(&self) -> bool {
+        self.result.as_ref().is_ok_and(|seen| seen.contains_key(GONE_WITH_THE_TESTER))
+    }
+}
+
+/// Whose entries are healed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// This process injected them; the servers are as it left them.
+    ByUs,
+    /// A tester that is dead: what ends with its servers ended with it, if these did.
+    ByTheDead,
+}
+
 /// Undoes what a journal has open, newest first, and closes what was undone. Every entry is tried.
 ///
 /// # Errors
 /// When the journal cannot be read or written.
-pub async fn heal(on: &dyn Deployment, undo: &Undo, deadline: Duration) -> std::io::Result<Vec<Healed>> {
+pub async fn heal(
+    on: &dyn Deployment,
+    undo: &Undo,
+    left: Left,
+    deadline: Duration,
+) -> std::io::Result<Vec<Healed>> {
     let mut all = Vec::new();
     for entry in undo.open_entries()? {
-        let result = heal_one(on, &entry, deadline).await;
+        let gone = left == Left::ByTheDead && on.ends_with_tester();
+        let result = if gone && entry.r#do.build().ends_with_processes() {
+            Ok(crate::facts([(GONE_WITH_THE_TESTER, true.into())]))
+        } else {
+            heal_one(on, &entry, deadline).await
+        };
         if result.is_ok() {
             undo.journal().close(entry.id)?;
         }

@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use crate::{Memo, Spec};
@@ -42,7 +43,8 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    file: File,
+    /// Locked for as long as its process lives: an open entry of a journal that nobody holds is a leftover.
+    file: Flock<File>,
     next: u64,
 }
 
@@ -50,10 +52,11 @@ impl Journal {
     /// Opens or makes the journal at `path`.
     ///
     /// # Errors
-    /// When the file cannot be opened or holds something else.
+    /// When the file cannot be opened or holds something else; `WouldBlock` when another process works with it.
     pub fn open(path: &Path) -> std::io::Result<Self> {
-        let next = if path.exists() { read(path)?.0 } else { 0 };
         let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)?;
+        let next = read(path)?.0;
         Ok(Self { path: path.into(), file, next })
     }
 
@@ -82,7 +85,7 @@ impl Journal {
     /// # Errors
     /// When the file cannot be read.
     pub fn open_entries(&self) -> std::io::Result<Vec<Entry>> {
-        Ok(read(&self.path)?.1)
+        open_entries(&self.path)
     }
 
     fn append(&mut self, line: &Line) -> std::io::Result<()> {
@@ -91,6 +94,14 @@ impl Journal {
         self.file.write_all(text.as_bytes())?;
         self.file.sync_data()
     }
+}
+
+/// What is open in a journal, whoever holds it; newest first.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn open_entries(path: &Path) -> std::io::Result<Vec<Entry>> {
+    Ok(read(path)?.1)
 }
 
 /// Next free id and the open entries, newest first. A torn last line (a killed writer) is no entry:
@@ -139,6 +150,10 @@ mod tests {
         let b = journal.note(start("f2", "node2")).unwrap();
         let c = journal.note(start("f3", "node3")).unwrap();
         journal.close(b).unwrap();
+        // Whoever works with it keeps everybody else away.
+        let held = Journal::open(&path).unwrap_err();
+        assert_eq!(held.kind(), std::io::ErrorKind::WouldBlock);
+        drop(journal);
         let mut again = Journal::open(&path).unwrap();
         let open = again.open_entries().unwrap();
         assert_eq!(open.iter().map(|e| e.id).collect::<Vec<_>>(), [c, a]);

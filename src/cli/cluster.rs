@@ -157,17 +157,17 @@ fn status(arguments: &NamedArguments) -> Result<Outcome, ClusterError> {
     println!("{}", playground.uri);
     let mut all = true;
     for node in &playground.nodes {
-        let runs = node.is_ours_and_runs();
-        all &= runs;
-        let state = if runs { "runs" } else { "DOES NOT RUN" };
-        println!("  {} 127.0.0.1:{} pid {} {state}", node.name, node.port, node.pid);
+        let pid = node.live_pid();
+        all &= pid.is_some();
+        let state = pid.map_or_else(|| "DOES NOT RUN".into(), |pid| format!("pid {pid} runs"));
+        println!("  {} 127.0.0.1:{} {state}", node.name, node.port);
     }
     Ok(if all { Outcome::Pass } else { Outcome::Fail })
 }
 
 fn list() -> Result<Outcome, ClusterError> {
     for playground in playground::list(&playground::base_dir()?) {
-        let running = playground.nodes.iter().filter(|n| n.is_ours_and_runs()).count();
+        let running = playground.nodes.iter().filter(|n| n.live_pid().is_some()).count();
         let total = playground.nodes.len();
         println!(
             "{:<16} mongod {:<8} {running}/{total} run  {}",

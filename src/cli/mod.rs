@@ -3,8 +3,10 @@
 mod cluster;
 mod ctl;
 mod doctor;
+mod fault;
 mod faults;
 mod find_max;
+mod heal;
 mod load;
 mod run;
 
@@ -50,6 +52,10 @@ enum Command {
     Report(run::ReportArguments),
     /// Look at a running test, and change its rates
     Ctl(ctl::CtlArguments),
+    /// One fault now, on a deployment that runs: waits for its effect, holds, lifts
+    Fault(fault::FaultArguments),
+    /// Undo what a killed tester left broken, and nothing else
+    Heal(heal::HealArguments),
     /// Table of fault kinds: parameters, defaults, needs
     Faults(faults::FaultsArguments),
     /// What is here: mongod and its version, disk, limits; what would not work and why
@@ -109,6 +115,8 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Check(arguments) => run::check(&arguments).await,
         Command::Report(arguments) => run::report(&arguments),
         Command::Ctl(arguments) => ctl::ctl(&arguments).await,
+        Command::Fault(arguments) => fault::run(&arguments).await,
+        Command::Heal(arguments) => heal::run(&arguments).await,
         Command::Faults(arguments) => faults::list(&arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments).await,
         Command::Cluster(command) => cluster::run(command).await,

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::{Colour, ScenarioArguments, complain};
 use crate::cluster::binary;
 use crate::exit::Outcome;
+use crate::heal;
 use crate::plan::Plan;
 use crate::report::text::Style;
 use crate::report::{self, json, scaling, text, ycsb};
@@ -130,6 +131,7 @@ pub(super) async fn conduct(arguments: &ConductArguments, goal: Goal, keep_data:
         Ok(listener) => listener,
         Err(error) => return complain(format!("listen to signals: {error}"), Outcome::Error),
     };
+    heal::leftovers_undone().await.iter().for_each(|line| eprintln!("{line}"));
     let stop = Stop::default();
     let mut signals = JoinSet::new();
     signals.spawn(listener.run(stop.clone()));

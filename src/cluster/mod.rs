@@ -1,6 +1,8 @@
 //! Deployments: started by us, or somebody else's.
 
+pub mod attached;
 pub mod binary;
+pub mod description;
 mod kept;
 mod managed;
 mod node;
@@ -9,15 +11,19 @@ mod port;
 mod process;
 mod proxies;
 mod reach;
+mod remains;
 mod replica_set;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use attached::{Attach, AttachedCluster};
 pub use binary::Binary;
+pub use description::Description;
 pub use managed::{ManagedCluster, Start};
 pub use process::Lifetime;
 pub use proxies::Passage;
+pub use remains::Remains;
 
 /// A cluster could not be started or asked.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +47,8 @@ pub enum ClusterError {
     Kept { path: PathBuf, why: String },
     #[error("proxies in front of the servers: {0}")]
     Proxies(String),
+    #[error("attach to the deployment: {0}")]
+    Attach(String),
     #[error("the start was stopped")]
     Stopped,
     #[error("{0}")]

@@ -356,7 +356,7 @@ impl Node {
     }
 }
 
-fn role_of(hello: &Document) -> Role {
+pub(super) fn role_of(hello: &Document) -> Role {
     let yes = |name: &str| hello.get_bool(name).unwrap_or(false);
     if !hello.contains_key("setName") {
         // A member before its initiation says "isreplicaset".

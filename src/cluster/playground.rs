@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Binary, ClusterError, ManagedCluster};
 use crate::clock::Clock;
+use crate::state;
 
 const FILE: &str = "cluster.json";
 /// A killed process is gone at once, unless it hangs in the kernel (a disk that does not answer).
@@ -50,10 +51,9 @@ pub struct Process {
 /// # Errors
 /// When there is no home folder.
 pub fn base_dir() -> Result<PathBuf, ClusterError> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    let state = state.ok_or_else(|| ClusterError::Playground("no HOME: name a folder with --dir".into()))?;
-    Ok(state.join("mongosoak/clusters"))
+    let state =
+        state::dir().ok_or_else(|| ClusterError::Playground("no HOME: name a folder with --dir".into()))?;
+    Ok(state.join("clusters"))
 }
 
 /// Takes a folder for a cluster: makes it, or takes one that is empty. Of several that want the same one
@@ -137,10 +137,21 @@ impl Process {
         start_ticks(self.pid) == Some(self.start_ticks) && String::from_utf8_lossy(&cmdline).contains(&*dir)
     }
 
-    fn kill(&self) {
+    /// The process that works on its data now: the one that was started, or the one that a fault started again.
+    #[must_use]
+    pub fn live_pid(&self) -> Option<i32> {
         if self.is_ours_and_runs() {
+            return Some(self.pid);
+        }
+        let pid = std::fs::read_to_string(self.dir.join("db/mongod.lock")).ok()?.trim().parse().ok()?;
+        let again = Self { pid, start_ticks: start_ticks(pid)?, ..self.clone() };
+        again.is_ours_and_runs().then_some(pid)
+    }
+
+    fn kill(&self) {
+        if let Some(pid) = self.live_pid() {
             // Gone in this very moment: what was wanted.
-            let _gone = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
+            let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
 }
@@ -154,7 +165,7 @@ pub async fn stop(dir: &Path, clock: Clock) -> Result<Playground, ClusterError> 
     let playground = read(dir)?;
     playground.nodes.iter().for_each(Process::kill);
     let until = clock.now() + GONE_WITHIN;
-    while let Some(left) = playground.nodes.iter().find(|process| process.is_ours_and_runs()) {
+    while let Some(left) = playground.nodes.iter().find(|process| process.live_pid().is_some()) {
         if clock.now() > until {
             let Process { name, pid, .. } = left;
             return Err(ClusterError::Playground(format!("{name} (pid {pid}) did not end by SIGKILL")));

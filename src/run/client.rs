@@ -8,7 +8,7 @@ use mongodb::options::ClientOptions;
 use serde_json::{Value, json};
 
 use crate::outcome;
-use crate::scenario::Workload;
+use crate::scenario::{Workload, hide_credentials};
 use crate::workload::CONNECTIONS_PER_WORKER;
 
 /// The first answer of a deployment may take this long.
@@ -83,29 +83,9 @@ pub async fn describe(connected: &Connected) -> Value {
     })
 }
 
-/// Removes user and password of the URI from a text.
-#[must_use]
-pub fn hide_credentials(text: &str, uri: &str) -> String {
-    let user_info = uri.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(info, _)| info);
-    let mut text = text.replace(uri, "[uri]");
-    for secret in user_info.into_iter().flat_map(|info| info.splitn(2, ':').chain([info])) {
-        if !secret.is_empty() {
-            text = text.replace(secret, "[hidden]");
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_part_of_the_credentials_is_left_in_a_text() {
-        let uri = "mongodb://app:p%40ss@127.0.0.1:1/x";
-        let text = hide_credentials(&format!("cannot parse {uri}: user app, password p%40ss"), uri);
-        assert_eq!(text, "cannot parse [uri]: user [hidden], password [hidden]");
-    }
 
     #[tokio::test]
     async fn a_dead_port_is_reported_as_soon_as_the_uri_allows() {

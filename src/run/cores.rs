@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::client;
-use crate::scenario::{Cluster, Engine, Scenario};
+use crate::scenario::{Cluster, Engine, Scenario, hide_credentials};
 use crate::workload::{Core, Monitor};
 
 /// What a runtime may take to end: its tasks are dropped, and a look-up of a name may be under way.
@@ -99,7 +99,7 @@ async fn monitor(uri: &str, scenario: &Scenario) -> Result<Option<Monitor>, Stri
     if scenario.workloads.iter().all(|workload| workload.engine == Engine::Driver) {
         return Ok(None);
     }
-    Monitor::start(uri).await.map(Some).map_err(|text| client::hide_credentials(&text, uri))
+    Monitor::start(uri).await.map(Some).map_err(|text| hide_credentials(&text, uri))
 }
 
 /// The thread itself: it runs what is spawned on its runtime until the end.

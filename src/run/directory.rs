@@ -12,6 +12,7 @@ use crate::file;
 use crate::plan::Plan;
 use crate::scenario::{
     Cluster, FindMax, Loads, Op, Profile, Scenario, Schedule, Shape, Source, Sweep, TEMPLATE_COPY, Topology,
+    without_credentials,
 };
 
 /// A member that is new and empty takes this much (journal files, mostly).
@@ -162,15 +163,6 @@ pub fn write_inputs(dir: &Path, source: &Source, scenario: &Scenario, plan: &Pla
         }
     }
     std::fs::write(dir.join("plan.json"), serde_json::to_string_pretty(plan)? + "\n")
-}
-
-/// The URI without user and password.
-#[must_use]
-pub fn without_credentials(uri: &str) -> String {
-    match (uri.split_once("://"), uri.rfind('@')) {
-        (Some((scheme, _)), Some(at)) => format!("{scheme}://{}", &uri[at + 1..]),
-        _ => uri.to_owned(),
-    }
 }
 
 /// `manifest.json`: the effective settings. `servers` is what the servers say of themselves; null before

@@ -12,7 +12,6 @@ use super::cores::Cores;
 use super::steps::Stage;
 use super::warmup;
 use crate::clock::Moment;
-use crate::cluster::ManagedCluster;
 use crate::control::{Controlled, Server};
 use crate::dataset::Documents;
 use crate::event::{Event, Events, Live, Phase};
@@ -45,8 +44,8 @@ pub enum Ended {
 pub struct Parts<'a> {
     /// The threads that drive load.
     pub cores: &'a Cores,
-    /// `None`: attached.
-    pub cluster: Option<&'a Arc<ManagedCluster>>,
+    /// As the faults see it; `None`: attached, and no fault is planned.
+    pub deployment: Option<Arc<dyn faults::Deployment>>,
     /// Content of the documents.
     pub documents: Documents,
     /// What was acknowledged.
@@ -156,9 +155,9 @@ async fn start_tasks(
     let queues = queues(ctx.events.clone(), parts.samples.clone(), drive.clone());
     tasks.watchers.spawn(monitor::seconds(ctx.events.clone(), epoch, queues, tasks.stop_watchers.clone()));
     tasks.watchers.spawn(ctx.progress.clone().seconds(live, tasks.stop_watchers.clone()));
-    if let Some(cluster) = parts.cluster {
-        let cluster = Arc::clone(cluster);
-        tasks.watchers.spawn(monitor::topology(cluster, ctx.events.clone(), tasks.stop_watchers.clone()));
+    if let Some(deployment) = &parts.deployment {
+        let deployment = Arc::clone(deployment);
+        tasks.watchers.spawn(monitor::topology(deployment, ctx.events.clone(), tasks.stop_watchers.clone()));
     }
     Ok(tasks)
 }
@@ -201,10 +200,9 @@ fn queues(events: Events, samples: mpsc::Sender<Sample>, drive: Drive) -> impl F
 }
 
 async fn start_nemesis(ctx: &Context, parts: &Parts<'_>, tasks: &mut Tasks, start: Moment) {
-    let Some(cluster) = parts.cluster.filter(|_| !ctx.plan.faults.is_empty()) else {
+    let Some(deployment) = parts.deployment.clone().filter(|_| !ctx.plan.faults.is_empty()) else {
         return;
     };
-    let deployment: Arc<dyn faults::Deployment> = Arc::<ManagedCluster>::clone(cluster);
     match Nemesis::new(deployment, ctx.events.clone(), &ctx.dir, start, tasks.ends.clone()) {
         Ok(nemesis) => {
             tasks.nemesis.spawn(nemesis.run(ctx.plan.faults.clone()));

@@ -6,6 +6,7 @@ mod data;
 mod directory;
 mod drive;
 mod request;
+mod servers;
 mod steps;
 mod warmup;
 
@@ -24,6 +25,7 @@ use crate::cluster::{self, Binary, Lifetime, ManagedCluster, Passage, Start};
 use crate::dataset::Documents;
 use crate::event::{Event, Events, Phase};
 use crate::exit::Outcome;
+use crate::heal;
 use crate::judge;
 use crate::ledger::Ledger;
 use crate::live::Progress;
@@ -37,8 +39,8 @@ use crate::signals::Stop;
 use crate::workload::{self, Sample};
 use cores::Cores;
 use drive::{Ended, Parts};
+use servers::Servers;
 
-pub use directory::without_credentials;
 pub use request::{CannotRun, Finished, Goal, Request};
 
 /// Seconds of the load that may wait for the recorder.
@@ -236,6 +238,9 @@ async fn phases(ctx: &Context, binary: Option<&Binary>, documents: Documents, sa
             () = ctx.stop.now.cancelled() => cluster.stop_all(Duration::ZERO).await,
             () = cluster.stop_all(grace) => {}
         }
+        servers::settle(ctx, heal::Servers::Ended).await;
+    } else {
+        servers::settle(ctx, heal::Servers::GoOn).await;
     }
 }
 
@@ -296,25 +301,32 @@ async fn with_cluster(
     loaded?;
     let ledger = Arc::new(Ledger::new(ctx.scenario.dataset.documents).shown_from(ctx.scenario.dataset.first));
     let cores = or_stop(ctx, Cores::start(&uri, &ctx.scenario)).await?.map_err(Early::Broken)?;
-    let parts = Parts { cores: &cores, cluster, documents: documents.clone(), ledger: &ledger, samples };
+    let servers = or_stop(ctx, Servers::of(ctx, cluster)).await?.map_err(Early::Broken)?;
+    let deployment = servers.deployment();
+    let parts = Parts { cores: &cores, deployment, documents: documents.clone(), ledger: &ledger, samples };
     let driven = drive::drive(ctx, parts).await;
     // Operations without an answer may be left, and are given up here: clients in which that happened are used
     // for nothing more.
     cores.shut_down().await;
-    match driven {
-        Ended::Completed => {}
-        Ended::Interrupted => return Err(Early::Interrupted),
-        Ended::Broken(why) => return Err(Early::Broken(why)),
-    }
-    if let Some(cluster) = cluster {
-        let healed = or_stop(ctx, cluster.heal(HEAL_DEADLINE)).await?;
-        healed.map_err(|e| Early::Broken(format!("put the cluster back before the data is checked: {e}")))?;
-    }
+    let back = after_drive(ctx, &servers, driven).await;
+    servers.leave().await;
+    back?;
     let connecting = client::connect(&uri, &ctx.scenario.workloads);
     let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?.client;
     let verified = data::verify(ctx, &client, documents, &ledger).await;
     client::shut_down(client).await;
     verified
+}
+
+/// Waits until the servers are back.
+async fn after_drive(ctx: &Context, servers: &Servers, driven: Ended) -> Result<(), Early> {
+    match driven {
+        Ended::Completed => {}
+        Ended::Interrupted => return Err(Early::Interrupted),
+        Ended::Broken(why) => return Err(Early::Broken(why)),
+    }
+    let healed = or_stop(ctx, servers.heal(HEAL_DEADLINE)).await?;
+    healed.map_err(|e| Early::Broken(format!("put the cluster back before the data is checked: {e}")))
 }
 
 /// Proves that the faults of the network will reach what this client does, and says what the proxies cost.

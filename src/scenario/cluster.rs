@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::table::{Node, Refusal, Table, kind};
 use super::values::{count_in, off, positive_duration, size, text_or_number, word};
 use super::words::Names;
-use super::{Attached, Cluster, FaultRule, Managed, Secret, Topology, uri};
+use super::{Attached, Cluster, FaultRule, Managed, Secret, Topology, hooks, uri};
 
 const CLUSTER: Names<'_> = Names {
     what: "key",
@@ -27,8 +27,9 @@ const CLUSTER: Names<'_> = Names {
         "test_commands",
         "disk",
         "uri",
+        "hooks",
     ],
-    later: &["shards", "hooks"],
+    later: &["shards"],
 };
 
 /// Longest sets that MongoDB lets vote.
@@ -62,7 +63,7 @@ pub(super) fn read(root: &Table<'_>, faults: &[FaultRule]) -> Cluster {
 }
 
 fn attached(table: &Table<'_>, uri: &Node<'_>) -> Cluster {
-    for key in CLUSTER.now.iter().filter(|key| **key != "uri") {
+    for key in CLUSTER.now.iter().filter(|key| !["uri", "hooks"].contains(key)) {
         if let Some(node) = table.node(key) {
             node.refuse(
                 Refusal::new("is for a cluster that we start, but \"uri\" names one that runs already")
@@ -75,7 +76,8 @@ fn attached(table: &Table<'_>, uri: &Node<'_>) -> Cluster {
         let uri = value.as_str().ok_or_else(|| Refusal::new("must be a text in quotes"))?;
         uri::check(uri).map(|()| uri.to_owned())
     });
-    Cluster::Attached(Attached { uri: Secret::new(uri.unwrap_or_default()) })
+    let hooks = table.node("hooks").map(|node| hooks::read(&node)).unwrap_or_default();
+    Cluster::Attached(Attached { uri: Secret::new(uri.unwrap_or_default()), hooks })
 }
 
 fn managed(table: &Table<'_>) -> Managed {
@@ -83,6 +85,12 @@ fn managed(table: &Table<'_>) -> Managed {
     let members = table.optional("members", |value| count_in(value, 1..=MOST_MEMBERS));
     table.optional("auth", off);
     table.optional("tls", off);
+    if let Some(hooks) = table.node("hooks") {
+        hooks.refuse(
+            Refusal::new("are for a deployment of somebody else, and this one is started by us")
+                .hint("leave them out, or name the deployment with \"uri\""),
+        );
+    }
     Managed {
         topology,
         members: members.unwrap_or(match topology {

@@ -77,7 +77,7 @@ fn action(node: &Node<'_>) -> Option<FaultSpec> {
 }
 
 /// One parameter as the fault wants it.
-fn parameter_value(takes: Takes, value: &DeValue<'_>) -> Result<Value, Refusal> {
+pub(super) fn parameter_value(takes: Takes, value: &DeValue<'_>) -> Result<Value, Refusal> {
     Ok(match takes {
         Takes::Target | Takes::Party => target(value)?.to_string().into(),
         Takes::Duration => duration(value)?.as_secs_f64().into(),

@@ -11,8 +11,10 @@ mod concern;
 pub mod content;
 mod distribution;
 mod fault;
+mod fault_words;
 mod file;
 mod find_max;
+mod hooks;
 mod op;
 mod overrides;
 mod path;
@@ -46,11 +48,13 @@ pub use faults::{NodeTarget as Target, Spec as FaultSpec};
 pub use check::MOST_FAULTS;
 pub use concern::{ReadConcern, ReadPreference, WriteConcern};
 pub use distribution::{DEFAULT_EXPONENT, Distribution};
+pub use fault_words::fault_spec;
 pub use find_max::{FindMax, LONGEST_PAUSE, MOST_PROBES};
+pub use hooks::Hooks;
 pub use op::{Aggregation, Op, OpKind};
 pub use problem::{Place, Problem, Problems};
 pub use rate::{AfterOutage, Profile, Schedule};
-pub use secret::Secret;
+pub use secret::{Secret, hide_credentials, without_credentials};
 pub use shape::Shape;
 pub use source::{Source, TEMPLATE_COPY, parse, read, read_text};
 pub use sweep::{Loads, Sweep};
@@ -153,6 +157,8 @@ pub enum Topology {
 pub struct Attached {
     /// How to reach it. The text may hold a password.
     pub uri: Secret,
+    /// The user's own commands for its servers.
+    pub hooks: Hooks,
 }
 
 /// The documents that are loaded before the run.
