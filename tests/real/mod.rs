@@ -6,6 +6,7 @@
 #![allow(missing_docs, reason = "tests are no interface")]
 
 pub mod place;
+pub mod playground;
 pub mod processes;
 pub mod run_dir;
 pub mod set;

@@ -63,6 +63,8 @@ impl Tester {
         let mut command = program(&["run", file.to_str().unwrap(), "--out", dir.0.to_str().unwrap()]);
         // To files: a pipe that nobody reads would stop the program.
         let log = |name: &str| std::fs::File::create(place.path().join(name)).unwrap();
+        // What a tester that is killed leaves, no other test may find.
+        command.env("XDG_STATE_HOME", place.path().join("state"));
         let child = command.args(more).stdout(log("stdout")).stderr(log("stderr")).spawn().unwrap();
         Self { child, dir, folder: place.path().into() }
     }

@@ -52,7 +52,10 @@ impl Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mongosoak"));
         command.args(arguments).env_remove("MONGOSOAK_URI").env_remove("MONGOSOAK_LOG");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        Self { folder: tempfile::tempdir().unwrap(), command }
+        let folder = tempfile::tempdir().unwrap();
+        // What a tester that is killed leaves, no other test may find.
+        command.env("XDG_STATE_HOME", folder.path().join("state"));
+        Self { folder, command }
     }
 
     /// The run directory to be.
