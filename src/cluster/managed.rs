@@ -16,6 +16,7 @@ use super::ClusterError;
 use super::binary::Binary;
 use super::kept::{self, Kept, KeptNode, node_name};
 use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
+use super::own_disk;
 use super::process::Lifetime;
 use super::replica_set::{self, SET_NAME};
 use crate::clock::{Clock, Moment};
@@ -55,6 +56,8 @@ pub struct Start<'a> {
 #[derive(Debug)]
 pub struct ManagedCluster {
     nodes: Vec<Arc<Node>>,
+    /// Folder of their folders.
+    dir: PathBuf,
     topology: Topology,
     events: Events,
     /// One task per process: reaps it and reports its end.
@@ -76,11 +79,21 @@ impl ManagedCluster {
         let clock = events.clock();
         let kept = kept::take_over(start, clock, stop).await?;
         let port = |n: u8| kept.as_ref().and_then(|k| k.nodes.get(usize::from(n) - 1)).map(|node| node.port);
-        let nodes: Result<Vec<_>, _> = (1..=start.settings.members)
-            .map(|n| Node::new(node_settings(start, n), port(n), clock).map(Arc::new))
-            .collect();
+        let mut nodes = Vec::new();
+        for n in 1..=start.settings.members {
+            let settings = node_settings(start, n).await;
+            match settings.and_then(|settings| Node::new(settings, port(n), clock)) {
+                Ok(node) => nodes.push(Arc::new(node)),
+                Err(error) => {
+                    // It says why there is no cluster; a disk that stays mounted is found at the next start.
+                    let _stays = own_disk::detach_below(&start.dir).await;
+                    return Err(error);
+                }
+            }
+        }
         let cluster = Self {
-            nodes: nodes?,
+            nodes,
+            dir: start.dir.clone(),
             topology: start.settings.topology,
             events: events.clone(),
             reapers: Mutex::default(),
@@ -224,6 +237,8 @@ impl ManagedCluster {
     pub async fn stop_all(&self, grace: Duration) {
         let clock = self.events.clock();
         let until = clock.now() + grace.min(STOP_DEADLINE);
+        // A process that waits for a frozen disk could not even be killed.
+        own_disk::thaw_below(&self.dir);
         if !grace.is_zero() {
             self.ask_to_shut_down().await;
         }
@@ -242,6 +257,9 @@ impl ManagedCluster {
         }
         let mut reapers = self.reapers.lock().await;
         while reapers.join_next().await.is_some() {}
+        if let Err(stays) = own_disk::detach_below(&self.dir).await {
+            self.events.send(Event::Note { text: stays.to_string() }).await;
+        }
     }
 
     /// A clean shutdown of all at once. By SIGTERM alone, the primary would wait 15 s for a successor.
@@ -275,18 +293,28 @@ impl ManagedCluster {
     }
 }
 
-fn node_settings(start: &Start<'_>, number: u8) -> Settings {
+/// Settings of a node, with its folder, disk and clock in place.
+async fn node_settings(start: &Start<'_>, number: u8) -> Result<Settings, ClusterError> {
     let name = node_name(number);
-    Settings {
-        dir: start.dir.join(&name),
+    let dir = start.dir.join(&name);
+    own_disk::attach(&dir, start.settings.disk_bytes).await?;
+    let environment = if start.settings.clock_library {
+        let installed = std::fs::create_dir_all(&dir).and_then(|()| faults::resource::clock::install(&dir));
+        installed.map_err(|e| ClusterError::folder(&dir, &e))?
+    } else {
+        BTreeMap::new()
+    };
+    Ok(Settings {
+        dir,
         name,
         binary: start.binary.clone(),
         replica_set: (start.settings.topology == Topology::ReplicaSet).then(|| SET_NAME.to_owned()),
         cache_bytes: start.settings.cache_bytes,
         oplog_bytes: start.settings.oplog_bytes,
         parameters: parameters(start.settings),
+        environment,
         lifetime: start.lifetime,
-    }
+    })
 }
 
 fn parameters(settings: &Managed) -> BTreeMap<String, String> {

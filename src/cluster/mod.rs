@@ -2,8 +2,10 @@
 
 pub mod binary;
 mod kept;
+mod log_tail;
 mod managed;
 mod node;
+pub mod own_disk;
 pub mod playground;
 mod process;
 mod reach;
@@ -36,6 +38,8 @@ pub enum ClusterError {
     NoPrimary { seconds: f64, members: String },
     #[error("{path}: {why}")]
     Kept { path: PathBuf, why: String },
+    #[error("a disk for a node, {path}: {why}")]
+    OwnDisk { path: PathBuf, why: String },
     #[error("the start was stopped")]
     Stopped,
     #[error("{0}")]

@@ -1,8 +1,7 @@
 //! One node of a managed cluster: the same name, port and folder over all its restarts.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +15,7 @@ use wire::{CommandError, Connection};
 
 use super::ClusterError;
 use super::binary::Binary;
+use super::log_tail::{last_lines, read_from};
 use super::process::{Command, Lifetime, Process, Reaper};
 use crate::clock::Clock;
 
@@ -27,8 +27,6 @@ const PORT_TRIES: u32 = 200;
 const POLL: Duration = Duration::from_millis(20);
 /// A healthy node answers `hello` within milliseconds; a paused one never does.
 const ASK_DEADLINE: Duration = Duration::from_millis(1_000);
-/// Lines of the log shown when a start fails.
-const LOG_LINES: usize = 5;
 
 /// What does not change over the life of a node.
 #[derive(Clone, Debug)]
@@ -47,6 +45,8 @@ pub struct Settings {
     pub oplog_bytes: u64,
     /// `--setParameter` name and value.
     pub parameters: BTreeMap<String, String>,
+    /// Added to its environment.
+    pub environment: BTreeMap<String, String>,
     /// Whether it dies with the tester.
     pub lifetime: Lifetime,
 }
@@ -150,7 +150,8 @@ impl Node {
         *lock(&self.end_expected) = false;
         *lock(&self.written_before) = self.written().map(|path| path.metadata().map_or(0, |m| m.len()));
         let s = &self.settings;
-        let environment = lock(&self.launch).environment.clone();
+        let mut environment = s.environment.clone();
+        environment.extend(lock(&self.launch).environment.clone());
         let command = Command {
             binary: &s.binary,
             arguments: &self.arguments(),
@@ -346,17 +347,7 @@ impl Node {
         if text.is_empty() {
             text = read_from(&printed, printed_from);
         }
-        let errors = text.lines().filter(|l| l.contains(r#""s":"E""#) || l.contains(r#""s":"F""#));
-        let mut lines: Vec<&str> = errors.collect();
-        if lines.is_empty() {
-            lines = text.lines().collect();
-        }
-        let from = lines.len().saturating_sub(LOG_LINES);
-        lines[from..]
-            .iter()
-            .map(|l| format!("  {}", l.chars().take(400).collect::<String>()))
-            .collect::<Vec<_>>()
-            .join("\n")
+        last_lines(&text)
     }
 }
 
@@ -381,18 +372,6 @@ fn free_port() -> Result<u16, ClusterError> {
         .map(|_| rng.random_range(PORTS))
         .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
         .ok_or(ClusterError::NoPort)
-}
-
-/// What was appended to a file; empty when it cannot be read.
-fn read_from(path: &Path, from: u64) -> String {
-    let read = || {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(from))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    read().unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
