@@ -261,7 +261,8 @@ async fn slow_disk(set: &Set) {
         nix::fcntl::posix_fadvise(&file, 0, 0, forget).unwrap();
     }
     let (clock, before, bytes) = (Clock::start(), reads(&group), read_bytes(pid));
-    let validate = doc! { "validate": "docs", "full": true };
+    let from_here = doc! { "mode": "secondaryPreferred" };
+    let validate = doc! { "validate": "docs", "full": true, "$readPreference": from_here };
     set.cluster.command(&node, "soak", &validate, LONG).await.unwrap();
     let (done, took) = (reads(&group) - before, clock.now().as_secs_f64());
     let bytes = read_bytes(pid) - bytes;
