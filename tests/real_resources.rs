@@ -12,8 +12,9 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
 use faults::Deployment;
 use faults::catalog::Need;
-use faults::life::Failure;
+use faults::life::{self, Failure};
 use mongosoak::clock::Clock;
+use mongosoak::cluster::own_disk;
 use nix::sys::statvfs::statvfs;
 use real::set::{LONG, Set};
 use real::{now_s, processes, wait_for};
@@ -47,6 +48,7 @@ async fn real_resources_are_taken_away_and_given_back() {
     }
     fd_limit(&set).await;
     clock_skew(&set).await;
+    healed_by_another(&set).await;
     let nodes = set.place.path().join("nodes");
     set.cluster.stop_all(Duration::ZERO).await;
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
@@ -94,6 +96,61 @@ async fn real_resources_that_are_missing_are_said_and_nothing_is_touched() {
     set.stop().await;
 }
 
+/// The tester has died in the middle: what it noted is all there is.
+async fn healed_by_another(set: &Set) {
+    let mut kinds = vec!["fd_limit", "clock_skew"];
+    if root() {
+        kinds.extend(["stall_disk", "disk_full"]);
+    }
+    if Need::CgroupIo.missing().is_none() {
+        kinds.push("slow_disk");
+    }
+    for kind in kinds {
+        let held = set.inject(kind, json!({ "target": "secondary", "for": 600.0 })).await.unwrap();
+        let node = held.nodes[0].clone();
+        drop(held);
+        let healed = life::heal(&*set.cluster, &set.undo, LONG).await.unwrap();
+        assert!(healed.len() == 1 && healed[0].result.is_ok(), "{kind}: {healed:?}");
+        let pid = set.cluster.pid(&node).await.unwrap();
+        assert!(!groups(pid).contains("mongosoak"), "{kind}: {}", groups(pid));
+        // It writes, and its clock is right.
+        set.ask(&node, doc! { "fsync": 1 }).await;
+        let (least, most) = off(set, &node).await;
+        assert!(least <= 0.5 && most >= -0.5, "{kind}: off by {least} to {most} s");
+        set.assert_clean().await;
+    }
+}
+
+#[tokio::test]
+async fn real_disks_of_nodes_keep_their_data_and_are_let_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = dir.path().join("node1");
+    let file = node.join("db/file");
+    if !root() {
+        let refused = own_disk::attach(&node, Some(GIB)).await.unwrap_err().to_string();
+        assert!(refused.contains("needs root"), "{refused}");
+        return;
+    }
+    let device = |path: &Path| std::os::unix::fs::MetadataExt::dev(&path.metadata().unwrap());
+    own_disk::attach(&node, Some(GIB)).await.unwrap();
+    std::fs::write(&file, "x").unwrap();
+    assert_ne!(device(&file), device(&node));
+    // A tester that died has left it mounted, and frozen.
+    let frozen = std::process::Command::new("fsfreeze").arg("--freeze").arg(node.join("db")).status();
+    assert!(frozen.unwrap().success());
+    own_disk::detach_below(dir.path()).await.unwrap();
+    assert!(!file.exists());
+    // Also where no disk is asked for: the data is on it.
+    own_disk::attach(&node, None).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "x");
+    own_disk::detach_below(dir.path()).await.unwrap();
+    // Data that was made without a disk would be hidden by one.
+    let plain = dir.path().join("node2");
+    std::fs::create_dir_all(plain.join("db/journal")).unwrap();
+    let refused = own_disk::attach(&plain, Some(GIB)).await.unwrap_err().to_string();
+    assert!(refused.contains("there is data already"), "{refused}");
+}
+
 const DOCUMENT_BYTES: u32 = 64 << 10;
 
 async fn leader(set: &Set) -> String {
@@ -109,7 +166,8 @@ fn documents(count: u32) -> Vec<Document> {
         state ^= state << 17;
         state.to_le_bytes()
     };
-    let bytes = |random: &mut dyn FnMut() -> [u8; 8]| (0..DOCUMENT_BYTES / 8).flat_map(|_| random()).collect();
+    let bytes =
+        |random: &mut dyn FnMut() -> [u8; 8]| (0..DOCUMENT_BYTES / 8).flat_map(|_| random()).collect();
     let one = |_| doc! { "x": Binary { subtype: BinarySubtype::Generic, bytes: bytes(&mut random) } };
     (0..count).map(one).collect()
 }
@@ -191,7 +249,8 @@ fn cpu_ticks(pid: i32) -> u64 {
 /// Work for the processor of a server, for a minute or until it is dropped.
 async fn busy(set: &Set, node: &str) {
     let numbers = doc! { "$range": [0, 200_000] };
-    let sum = doc! { "$reduce": { "input": numbers, "initialValue": 0, "in": { "$add": ["$$value", "$$this"] } } };
+    let sum =
+        doc! { "$reduce": { "input": numbers, "initialValue": 0, "in": { "$add": ["$$value", "$$this"] } } };
     let pipeline = vec![doc! { "$documents": [{ "a": 1 }] }, doc! { "$project": { "sum": sum } }];
     let work = doc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} };
     let address = set.cluster.address(node).unwrap();
@@ -235,7 +294,8 @@ fn group(evidence: &faults::Evidence) -> PathBuf {
 fn reads(group: &Path) -> u64 {
     let file = |name: &str| std::fs::read_to_string(group.join(name)).ok();
     let number = |text: &str, before: &str| {
-        let numbers = text.split(before).skip(1).filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        let numbers =
+            text.split(before).skip(1).filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
         numbers.sum::<u64>()
     };
     let one = file("blkio.throttle.io_serviced").map(|text| number(&text, " Read "));
@@ -243,7 +303,7 @@ fn reads(group: &Path) -> u64 {
 }
 
 async fn slow_disk(set: &Set) {
-    const READS_PER_S: u64 = 30;
+    const READS_PER_S: u64 = 3;
     if Need::CgroupIo.missing().is_some() {
         return;
     }
@@ -399,27 +459,33 @@ async fn fd_limit(set: &Set) {
     set.assert_clean().await;
 }
 
+/// Between what and what the clock of a node is off, in seconds: it was asked at some moment in between.
+async fn off(set: &Set, node: &str) -> (f64, f64) {
+    let asked = now_s();
+    let hello = set.ask(node, doc! { "hello": 1 }).await;
+    let says = hello.get_datetime("localTime").unwrap().timestamp_millis() as f64 / 1e3;
+    (says - now_s(), says - asked)
+}
+
 async fn clock_skew(set: &Set) {
     for by_s in [3_600.0, -90.0] {
         let parameters = json!({ "target": "secondary", "by": by_s, "for": 600.0 });
         let held = set.inject("clock_skew", parameters).await.unwrap();
         let node = held.nodes[0].clone();
-        // What it says, against the clock of this process; a slow answer makes it look late, never early.
-        let off = async || {
-            let asked = now_s();
-            let hello = set.ask(&node, doc! { "hello": 1 }).await;
-            let says = hello.get_datetime("localTime").unwrap().timestamp_millis() as f64 / 1e3;
-            (says - now_s(), says - asked)
-        };
-        let (least, most) = off().await;
+        let (least, most) = off(set, &node).await;
         assert!(least <= by_s + 0.5 && by_s <= most + 0.5, "off by {least} to {most} s, not {by_s}");
+        // What the server waits for takes as long as ever: a quarter of a second, not an hour, and not nothing.
+        let version =
+            set.ask(&node, doc! { "hello": 1 }).await.get_document("topologyVersion").unwrap().clone();
+        let clock = Clock::start();
+        set.ask(&node, doc! { "hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 250 }).await;
+        assert!(clock.now() >= Duration::from_millis(200), "it waited only {:?}", clock.now());
         // Others are not hit.
         let other = set.cluster.view().await.primary().unwrap().name.clone();
-        let hello = set.ask(&other, doc! { "hello": 1 }).await;
-        let says = hello.get_datetime("localTime").unwrap().timestamp_millis() as f64 / 1e3;
-        assert!((says - now_s()).abs() < 45.0, "the clock of {other} is wrong, too");
+        let (least, most) = off(set, &other).await;
+        assert!(least <= 0.5 && most >= -0.5, "the clock of {other} is off by {least} to {most} s, too");
         held.lift().await.unwrap();
-        let (least, most) = off().await;
+        let (least, most) = off(set, &node).await;
         assert!(least <= 0.5 && most >= -0.5, "still off by {least} to {most} s");
         set.assert_clean().await;
     }

@@ -31,9 +31,12 @@ impl Proof {
     pub async fn at(site: &Site<'_>) -> Result<Self, FaultError> {
         let pid = site.on.pid(site.node).await.ok_or_else(|| site.nothing_to_do("was not running"))?;
         let place = site.on.place(site.node);
-        let place = place.ok_or_else(|| site.unavailable("where its data is on this machine is not known"))?;
+        let place =
+            place.ok_or_else(|| site.unavailable("where its data is on this machine is not known"))?;
         let proof = Self::of(pid, Some(&place.data)).filter(Self::holds);
-        proof.ok_or_else(|| site.unavailable(format!("process {pid} is no mongod on {}", place.data.display())))
+        proof.ok_or_else(|| {
+            site.unavailable(format!("process {pid} is no mongod on {}", place.data.display()))
+        })
     }
 
     /// Whether the process still runs, and is this very one.

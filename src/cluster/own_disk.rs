@@ -34,7 +34,9 @@ pub async fn attach(node_dir: &Path, bytes: Option<u64>) -> Result<(), ClusterEr
     if !image.exists() {
         let hidden = std::fs::read_dir(&data).is_ok_and(|mut files| files.next().is_some());
         if hidden {
-            return Err(failed("there is data already, without a disk of its own; name another folder".into()));
+            return Err(failed(
+                "there is data already, without a disk of its own; name another folder".into(),
+            ));
         }
         // Finished under another name: a start that is cut off leaves no half image behind.
         let fresh = node_dir.join(format!("{IMAGE}.new"));
@@ -79,7 +81,8 @@ pub async fn detach_below(dir: &Path) -> Result<(), ClusterError> {
 }
 
 /// Data folders below a folder on which one of our images is mounted.
-fn mounted_below(dir: &Path) -> Vec<PathBuf> {
+#[must_use]
+pub fn mounted_below(dir: &Path) -> Vec<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     // A run directory may hold only a link to the data.
     dir.canonicalize().map(|dir| ours(&mounts, &dir)).unwrap_or_default()
@@ -87,9 +90,8 @@ fn mounted_below(dir: &Path) -> Vec<PathBuf> {
 
 fn ours(mounts: &str, dir: &Path) -> Vec<PathBuf> {
     let at = |line: &str| Some(PathBuf::from(unescaped(line.split(' ').nth(4)?)));
-    let is_ours = |path: &PathBuf| {
-        path.starts_with(dir) && path.ends_with(DATA) && path.with_file_name(IMAGE).exists()
-    };
+    let is_ours =
+        |path: &PathBuf| path.starts_with(dir) && path.ends_with(DATA) && path.with_file_name(IMAGE).exists();
     mounts.lines().filter_map(at).filter(is_ours).collect()
 }
 

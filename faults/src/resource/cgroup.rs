@@ -268,7 +268,10 @@ mod tests {
     async fn version_two_switches_its_controller_on_and_keeps_all_in_one_hierarchy() {
         let dir = tempfile::tempdir().unwrap();
         let two = version_two(dir.path());
-        assert_eq!(two.group_in("0::/system.slice/a.service\n").unwrap(), dir.path().join("system.slice/a.service"));
+        assert_eq!(
+            two.group_in("0::/system.slice/a.service\n").unwrap(),
+            dir.path().join("system.slice/a.service")
+        );
         let group = two.group(47, 11);
         two.create(&group).unwrap();
         two.create(&group).unwrap();

@@ -16,7 +16,9 @@ const VARIABLE: &str = "MONGOSOAK_CLOCK";
 /// Why no server can be started with it; `None`: it can.
 #[must_use]
 pub fn missing() -> Option<String> {
-    LIBRARY.is_empty().then(|| "this program was built without a C compiler, so without its clock library".into())
+    LIBRARY
+        .is_empty()
+        .then(|| "this program was built without a C compiler, so without its clock library".into())
 }
 
 /// Puts the library into a folder, with an offset of zero. What is returned belongs into the environment of the

@@ -80,7 +80,8 @@ impl Fault for ClockSkew {
         let server = Proof::at(site).await?;
         let file = clock::offset_file(server.pid);
         let file = file.ok_or_else(|| site.unavailable("was not started with the clock library"))?;
-        let offset = clock::offset(&file).map_err(|e| site.unavailable(format!("{}: {e}", file.display())))?;
+        let offset =
+            clock::offset(&file).map_err(|e| site.unavailable(format!("{}: {e}", file.display())))?;
         if offset != 0 {
             return Err(site.nothing_to_do("has a wrong clock already"));
         }

@@ -35,14 +35,10 @@ pub fn hierarchy(site: &Site<'_>, controller: Controller) -> Result<Hierarchy, F
 
 /// Everything that [`release`] will need: which process, which group, where the process was, and what takes the
 /// limits away.
-pub fn memo(
-    site: &Site<'_>,
-    on: &Hierarchy,
-    server: &Proof,
-    limits: &[Limit],
-) -> Result<Memo, FaultError> {
+pub fn memo(site: &Site<'_>, on: &Hierarchy, server: &Proof, limits: &[Limit]) -> Result<Memo, FaultError> {
     let former = on.group_of(server.pid);
-    let former = former.ok_or_else(|| site.unavailable("its control group is out of sight (a container?)"))?;
+    let former =
+        former.ok_or_else(|| site.unavailable("its control group is out of sight (a container?)"))?;
     if Group::ours(&former).is_some() {
         return Err(site.nothing_to_do("is in the control group of another fault"));
     }
@@ -73,7 +69,11 @@ pub fn confine(site: &Site<'_>, on: &Hierarchy, memo: &Memo) -> Result<Evidence,
 pub fn is_confined(site: &Site<'_>, memo: &Memo) -> Result<Group, FaultError> {
     let group = group(site, memo)?;
     let pid = Proof::noted(memo).map_or(0, |server| server.pid);
-    if group.holds(pid) { Ok(group) } else { Err(site.no_effect(Duration::ZERO, "it is not in its control group")) }
+    if group.holds(pid) {
+        Ok(group)
+    } else {
+        Err(site.no_effect(Duration::ZERO, "it is not in its control group"))
+    }
 }
 
 /// Takes the limits away, moves everything back and removes the group.

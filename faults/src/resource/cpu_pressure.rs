@@ -108,7 +108,10 @@ impl Fault for CpuPressure {
         tokio::time::sleep(self.hold).await;
         let group = confined::is_confined(site, memo).ok();
         let count = |name| group.as_ref().and_then(|group| group.count("cpu.stat", name));
-        Ok(facts([("periods", json!(count("nr_periods"))), ("periods_throttled", json!(count("nr_throttled")))]))
+        Ok(facts([
+            ("periods", json!(count("nr_periods"))),
+            ("periods_throttled", json!(count("nr_throttled"))),
+        ]))
     }
 
     async fn lift(&self, site: &Site<'_>, memo: &Memo) -> Result<Evidence, FaultError> {

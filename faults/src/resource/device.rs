@@ -13,7 +13,10 @@ pub fn disk_of(folder: &Path) -> Result<String, String> {
     let device = number_of(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let own = PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)));
     let Ok(own) = own.canonicalize() else {
-        return Err(format!("{} is on no disk of its own (memory, or a layered file system)", folder.display()));
+        return Err(format!(
+            "{} is on no disk of its own (memory, or a layered file system)",
+            folder.display()
+        ));
     };
     // Limits are for whole disks: a partition's folder lies in that of its disk.
     let disk = if own.join("partition").exists() { own.parent().unwrap_or(&own) } else { &own };

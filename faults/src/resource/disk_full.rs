@@ -79,7 +79,8 @@ impl Fault for DiskFull {
 
     async fn prepare(&self, site: &Site<'_>) -> Result<Memo, FaultError> {
         let server = Proof::at(site).await?;
-        let place = site.on.place(site.node).ok_or_else(|| site.unavailable("its data is not on this machine"))?;
+        let place =
+            site.on.place(site.node).ok_or_else(|| site.unavailable("its data is not on this machine"))?;
         // Filled, each of these would break more than the server.
         let own = place.own_output.map(|own| (own, "the recording of this test"));
         let others = [(PathBuf::from("/"), "the system"), (std::env::temp_dir(), "temporary files")];
@@ -91,7 +92,8 @@ impl Fault for DiskFull {
                 )));
             }
         }
-        let free = free(&place.data).map_err(|e| site.unavailable(format!("{}: {e}", place.data.display())))?;
+        let free =
+            free(&place.data).map_err(|e| site.unavailable(format!("{}: {e}", place.data.display())))?;
         if free.bytes <= self.leave_bytes {
             return Err(site.nothing_to_do(format!("has only {} bytes free already", free.bytes)));
         }
@@ -124,9 +126,8 @@ impl Fault for DiskFull {
         let data = filler.parent().unwrap_or(&filler);
         site.until(deadline, "there is still space", || async {
             let free = free(data).ok()?;
-            (free.bytes <= self.leave_bytes + SLACK_BYTES).then(|| {
-                facts([("free_bytes", json!(free.bytes)), ("free_files", json!(free.files))])
-            })
+            (free.bytes <= self.leave_bytes + SLACK_BYTES)
+                .then(|| facts([("free_bytes", json!(free.bytes)), ("free_files", json!(free.files))]))
         })
         .await
     }
@@ -154,14 +155,17 @@ impl Fault for DiskFull {
             }
             _ => {}
         }
-        let ended = site.on.pid(site.node).await.is_none();
-        let pid = site.on.start(site.node).await?;
-        if !ended {
-            site.on.expect_end(site.node, false).await?;
-        }
+        let running = site.on.pid(site.node).await;
+        let pid = match running {
+            Some(pid) => {
+                site.on.expect_end(site.node, false).await?;
+                pid
+            }
+            None => site.on.start(site.node).await?,
+        };
         let free = filler.parent().and_then(|data| free(data).ok());
         Ok(facts([
-            ("server_ended", json!(ended)),
+            ("server_ended", json!(running.is_none())),
             ("pid_after", json!(pid)),
             ("free_bytes", json!(free.as_ref().map(|free| free.bytes))),
         ]))

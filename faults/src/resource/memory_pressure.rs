@@ -89,10 +89,9 @@ impl Fault for MemoryPressure {
         }
         let limits = match on.version {
             // The kernel must not kill it: it waits until there is memory again.
-            Version::One => vec![
-                Limit::new("memory.limit_in_bytes", room, -1),
-                Limit::new("memory.oom_control", 1, 0),
-            ],
+            Version::One => {
+                vec![Limit::new("memory.limit_in_bytes", room, -1), Limit::new("memory.oom_control", 1, 0)]
+            }
             // Above `high` it is slowed down to a crawl, and never killed.
             Version::Two => vec![Limit::new("memory.high", room, "max")],
         };

@@ -2,8 +2,8 @@
 
 use nix::unistd::geteuid;
 
-use super::clock;
 use super::cgroup::{Controller, Hierarchy};
+use super::clock;
 use crate::catalog::Need;
 
 impl Need {

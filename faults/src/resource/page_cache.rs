@@ -106,14 +106,7 @@ fn cached_bytes(file: &File) -> io::Result<u64> {
     let mut pages = vec![0_u8; length.get().div_ceil(page)];
     // SAFETY: a new mapping of our own of an open file, which nobody reads or writes.
     let mapped = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            length.get(),
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
+        libc::mmap(std::ptr::null_mut(), length.get(), libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
     };
     if mapped == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());

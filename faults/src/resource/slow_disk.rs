@@ -196,7 +196,9 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         let group = Group::ours(&folder).unwrap();
         assert_eq!(served(&group, "8:0"), None);
-        group.write("io.stat", "8:16 rbytes=9 rios=9 wios=9\n8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0").unwrap();
+        group
+            .write("io.stat", "8:16 rbytes=9 rios=9 wios=9\n8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0")
+            .unwrap();
         assert_eq!(served(&group, "8:0"), Some(7));
         let counted = "8:0 Read 5\n8:0 Write 6\n8:0 Total 11\nTotal 11";
         group.write("blkio.throttle.io_serviced", counted).unwrap();
