@@ -190,7 +190,6 @@ struct Free {
     files: u64,
 }
 
-#[expect(clippy::unnecessary_cast, reason = "of another width on other machines")]
 fn free(folder: &Path) -> nix::Result<Free> {
     let disk = statvfs(folder)?;
     let bytes = disk.blocks_available() as u64 * disk.fragment_size() as u64;
