@@ -22,6 +22,7 @@ pub mod catalog;
 mod deployment;
 mod hook;
 pub mod life;
+pub mod network;
 mod parameter;
 pub mod process;
 mod proof;
@@ -34,7 +35,9 @@ mod target;
 pub mod undo;
 
 pub use deployment::{Deployment, Exit, LaunchOptions, Member, Place, Role, View};
-pub use parameter::{FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, target};
+pub use parameter::{
+    FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, party, target,
+};
 pub use proof::Proof;
 pub use site::Site;
 pub use spec::{Parameters, Spec};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::doc;
+use faults::network::Network;
 use faults::{Deployment, Exit, FaultError};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -17,7 +18,9 @@ use super::binary::Binary;
 use super::kept::{self, Kept, KeptNode, node_name};
 use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
 use super::own_disk;
+use super::port::Ports;
 use super::process::Lifetime;
+use super::proxies;
 use super::replica_set::{self, SET_NAME};
 use crate::clock::{Clock, Moment};
 use crate::event::{Event, Events};
@@ -59,6 +62,8 @@ pub struct ManagedCluster {
     /// Folder of their folders.
     dir: PathBuf,
     topology: Topology,
+    /// In front of the nodes, if the scenario wants it.
+    network: Option<Network>,
     events: Events,
     /// One task per process: reaps it and reports its end.
     reapers: Mutex<JoinSet<()>>,
@@ -79,22 +84,27 @@ impl ManagedCluster {
         let clock = events.clock();
         let kept = kept::take_over(start, clock, stop).await?;
         let port = |n: u8| kept.as_ref().and_then(|k| k.nodes.get(usize::from(n) - 1)).map(|node| node.port);
-        let mut nodes = Vec::new();
-        for n in 1..=start.settings.members {
-            let settings = node_settings(start, n).await;
-            match settings.and_then(|settings| Node::new(settings, port(n), clock)) {
-                Ok(node) => nodes.push(Arc::new(node)),
-                Err(error) => {
-                    // It says why there is no cluster; a disk that stays mounted is found at the next start.
-                    let _stays = own_disk::detach_below(&start.dir).await;
-                    return Err(error);
-                }
+        let made = async {
+            let nodes = make_nodes(start, port, clock).await?;
+            let network = match start.settings.proxies {
+                true => Some(proxies::open(&nodes, kept.is_some()).await?),
+                false => None,
+            };
+            Ok::<_, ClusterError>((nodes, network))
+        };
+        let (nodes, network) = match made.await {
+            Ok(made) => made,
+            Err(error) => {
+                // It says why there is no cluster; a disk that stays mounted is found at the next start.
+                let _stays = own_disk::detach_below(&start.dir).await;
+                return Err(error);
             }
-        }
+        };
         let cluster = Self {
             nodes,
             dir: start.dir.clone(),
             topology: start.settings.topology,
+            network,
             events: events.clone(),
             reapers: Mutex::default(),
         };
@@ -128,7 +138,7 @@ impl ManagedCluster {
         if start.lifetime == Lifetime::Detached {
             return Ok(());
         }
-        let node = |node: &Arc<Node>| KeptNode { name: node.name().into(), port: node.port() };
+        let node = |node: &Arc<Node>| KeptNode { name: node.name().into(), port: node.ports().public };
         Kept::new(self.topology, self.nodes.iter().map(node).collect(), true).write(&start.dir)
     }
 
@@ -152,7 +162,10 @@ impl ManagedCluster {
         for _ in 0..PORT_TRIES {
             match node.ready(START_DEADLINE).await {
                 Err(error) if error.is_address_in_use() => {
-                    node.move_port()?;
+                    node.set_ports(node.ports().moved()?);
+                    if let Some(network) = &self.network {
+                        network.set_upstream(node.name(), node.ports().own);
+                    }
                     self.launch(node).await?;
                 }
                 result => return result,
@@ -164,7 +177,12 @@ impl ManagedCluster {
     pub(super) async fn launch(&self, node: &Arc<Node>) -> Result<i32, ClusterError> {
         let reaper = node.spawn()?;
         let pid = node.process().map_or(0, |p| p.pid());
-        self.events.send(Event::NodeStarted { node: node.name().into(), pid, port: node.port() }).await;
+        // Before it dials anybody: by its process a connection is known as its own.
+        if let Some(network) = &self.network {
+            network.set_pid(node.name(), Some(pid));
+        }
+        let port = node.ports().public;
+        self.events.send(Event::NodeStarted { node: node.name().into(), pid, port }).await;
         let (node, events) = (Arc::clone(node), self.events.clone());
         let mut reapers = self.reapers.lock().await;
         while reapers.try_join_next().is_some() {}
@@ -186,6 +204,12 @@ impl ManagedCluster {
     #[must_use]
     pub fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
+    }
+
+    /// The proxies in front of its nodes; `None`: there are none.
+    #[must_use]
+    pub const fn proxies(&self) -> Option<&Network> {
+        self.network.as_ref()
     }
 
     /// How a driver reaches it.
@@ -260,6 +284,11 @@ impl ManagedCluster {
         if let Err(stays) = own_disk::detach_below(&self.dir).await {
             self.events.send(Event::Note { text: stays.to_string() }).await;
         }
+        if let Some(network) = &self.network {
+            for what in network.stop().await {
+                self.events.send(Event::Note { text: format!("proxies: {what}") }).await;
+            }
+        }
     }
 
     /// A clean shutdown of all at once. By SIGTERM alone, the primary would wait 15 s for a successor.
@@ -291,6 +320,20 @@ impl ManagedCluster {
             why: "no node has this name".into(),
         })
     }
+}
+
+/// The nodes, none of them started, on these ports or free ones.
+async fn make_nodes(
+    start: &Start<'_>,
+    port: impl Fn(u8) -> Option<u16>,
+    clock: Clock,
+) -> Result<Vec<Arc<Node>>, ClusterError> {
+    let mut nodes = Vec::new();
+    for n in 1..=start.settings.members {
+        let ports = Ports::new(port(n), start.settings.proxies)?;
+        nodes.push(Arc::new(Node::new(node_settings(start, n).await?, ports, clock)?));
+    }
+    Ok(nodes)
 }
 
 /// Settings of a node, with its folder, disk and clock in place.

@@ -7,7 +7,9 @@ mod managed;
 mod node;
 pub mod own_disk;
 pub mod playground;
+mod port;
 mod process;
+mod proxies;
 mod reach;
 mod replica_set;
 
@@ -17,6 +19,7 @@ use std::path::{Path, PathBuf};
 pub use binary::Binary;
 pub use managed::{ManagedCluster, Start};
 pub use process::Lifetime;
+pub use proxies::Passage;
 
 /// A cluster could not be started or asked.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +43,8 @@ pub enum ClusterError {
     Kept { path: PathBuf, why: String },
     #[error("a disk for a node, {path}: {why}")]
     OwnDisk { path: PathBuf, why: String },
+    #[error("proxies in front of the servers: {0}")]
+    Proxies(String),
     #[error("the start was stopped")]
     Stopped,
     #[error("{0}")]

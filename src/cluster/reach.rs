@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bson::Document;
+use faults::network::Network;
 use faults::{Deployment, Exit, FaultError, LaunchOptions, Place, View};
 use tokio::task::JoinSet;
 use wire::CommandError;
@@ -130,6 +131,10 @@ impl Deployment for ManagedCluster {
 
     fn address(&self, node: &str) -> Option<String> {
         Some(self.node(node).ok()?.address())
+    }
+
+    fn network(&self) -> Option<&Network> {
+        self.proxies()
     }
 
     fn place(&self, node: &str) -> Option<Place> {

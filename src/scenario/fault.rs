@@ -18,8 +18,6 @@ const FAULT: Names<'_> =
 /// Kinds of the contract that this version does not know.
 #[rustfmt::skip]
 const KINDS_LATER: &[&str] = &[
-    "drop_connections", "refuse", "accept_close", "black_hole", "latency", "bandwidth", "cut_reply",
-    "partition", "flap", "connection_storm",
     "move_chunks", "balancer", "split", "jumbo", "hot_shard", "move_primary", "add_shard", "remove_shard",
     "upgrade", "set_compatibility", "chaos_mesh",
 ];
@@ -79,7 +77,7 @@ fn action(node: &Node<'_>) -> Option<FaultSpec> {
 /// One parameter as the fault wants it.
 fn parameter_value(takes: Takes, value: &DeValue<'_>) -> Result<Value, Refusal> {
     Ok(match takes {
-        Takes::Target => target(value)?.to_string().into(),
+        Takes::Target | Takes::Party => target(value)?.to_string().into(),
         Takes::Duration => duration(value)?.as_secs_f64().into(),
         Takes::Shift => shift(value)?.into(),
         Takes::Count => count(value)?.into(),
