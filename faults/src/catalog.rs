@@ -79,7 +79,8 @@ pub const KINDS: &[Kind] = &[
     replication::REMOVE_MEMBER, replication::SMALL_OPLOG,
     server::FAIL_COMMAND, server::FAILPOINT, server::SET_PARAMETER, server::INDEX_BUILD, server::COMPACT,
     server::KILL_OPERATIONS,
-    resource::SLOW_DISK, resource::COLD_CACHE, resource::MEMORY_PRESSURE, resource::CPU_PRESSURE,
+    resource::DISK_FULL, resource::SLOW_DISK, resource::STALL_DISK, resource::COLD_CACHE,
+    resource::MEMORY_PRESSURE, resource::CPU_PRESSURE, resource::FD_LIMIT, resource::CLOCK_SKEW,
     hook::HOOK,
 ];
 

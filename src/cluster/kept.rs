@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ClusterError;
 use super::managed::Start;
+use super::own_disk;
 use super::process::Lifetime;
 use crate::clock::Clock;
 use crate::file;
@@ -136,10 +137,13 @@ pub async fn take_over(
     clock: Clock,
     stop: &CancellationToken,
 ) -> Result<Option<Kept>, ClusterError> {
+    // A server that waits for a frozen disk does not end, however it is killed.
+    own_disk::thaw_below(&start.dir);
     let kept = tokio::select! {
         kept = left_alone(&start.dir, start.settings, clock) => kept?,
         () = stop.cancelled() => return Err(ClusterError::Stopped),
     };
+    own_disk::detach_below(&start.dir).await?;
     match kept {
         None => announce(start).map(|()| None),
         Some(kept) if kept.ready => Ok(Some(kept)),

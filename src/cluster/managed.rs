@@ -17,6 +17,7 @@ use super::ClusterError;
 use super::binary::Binary;
 use super::kept::{self, Kept, KeptNode, node_name};
 use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
+use super::own_disk;
 use super::port::Ports;
 use super::process::Lifetime;
 use super::proxies;
@@ -58,6 +59,8 @@ pub struct Start<'a> {
 #[derive(Debug)]
 pub struct ManagedCluster {
     nodes: Vec<Arc<Node>>,
+    /// Folder of their folders.
+    dir: PathBuf,
     topology: Topology,
     /// In front of the nodes, if the scenario wants it.
     network: Option<Network>,
@@ -81,17 +84,25 @@ impl ManagedCluster {
         let clock = events.clock();
         let kept = kept::take_over(start, clock, stop).await?;
         let port = |n: u8| kept.as_ref().and_then(|k| k.nodes.get(usize::from(n) - 1)).map(|node| node.port);
-        let node = |n: u8| {
-            let ports = Ports::new(port(n), start.settings.proxies)?;
-            Node::new(node_settings(start, n), ports, clock).map(Arc::new)
+        let made = async {
+            let nodes = make_nodes(start, port, clock).await?;
+            let network = match start.settings.proxies {
+                true => Some(proxies::open(&nodes, kept.is_some()).await?),
+                false => None,
+            };
+            Ok::<_, ClusterError>((nodes, network))
         };
-        let nodes = (1..=start.settings.members).map(node).collect::<Result<Vec<_>, _>>()?;
-        let network = match start.settings.proxies {
-            true => Some(proxies::open(&nodes, kept.is_some()).await?),
-            false => None,
+        let (nodes, network) = match made.await {
+            Ok(made) => made,
+            Err(error) => {
+                // It says why there is no cluster; a disk that stays mounted is found at the next start.
+                let _stays = own_disk::detach_below(&start.dir).await;
+                return Err(error);
+            }
         };
         let cluster = Self {
             nodes,
+            dir: start.dir.clone(),
             topology: start.settings.topology,
             network,
             events: events.clone(),
@@ -250,6 +261,8 @@ impl ManagedCluster {
     pub async fn stop_all(&self, grace: Duration) {
         let clock = self.events.clock();
         let until = clock.now() + grace.min(STOP_DEADLINE);
+        // A process that waits for a frozen disk could not even be killed.
+        own_disk::thaw_below(&self.dir);
         if !grace.is_zero() {
             self.ask_to_shut_down().await;
         }
@@ -268,6 +281,9 @@ impl ManagedCluster {
         }
         let mut reapers = self.reapers.lock().await;
         while reapers.join_next().await.is_some() {}
+        if let Err(stays) = own_disk::detach_below(&self.dir).await {
+            self.events.send(Event::Note { text: stays.to_string() }).await;
+        }
         if let Some(network) = &self.network {
             for what in network.stop().await {
                 self.events.send(Event::Note { text: format!("proxies: {what}") }).await;
@@ -306,18 +322,42 @@ impl ManagedCluster {
     }
 }
 
-fn node_settings(start: &Start<'_>, number: u8) -> Settings {
+/// The nodes, none of them started, on these ports or free ones.
+async fn make_nodes(
+    start: &Start<'_>,
+    port: impl Fn(u8) -> Option<u16>,
+    clock: Clock,
+) -> Result<Vec<Arc<Node>>, ClusterError> {
+    let mut nodes = Vec::new();
+    for n in 1..=start.settings.members {
+        let ports = Ports::new(port(n), start.settings.proxies)?;
+        nodes.push(Arc::new(Node::new(node_settings(start, n).await?, ports, clock)?));
+    }
+    Ok(nodes)
+}
+
+/// Settings of a node, with its folder, disk and clock in place.
+async fn node_settings(start: &Start<'_>, number: u8) -> Result<Settings, ClusterError> {
     let name = node_name(number);
-    Settings {
-        dir: start.dir.join(&name),
+    let dir = start.dir.join(&name);
+    own_disk::attach(&dir, start.settings.disk_bytes).await?;
+    let environment = if start.settings.clock_library {
+        let installed = std::fs::create_dir_all(&dir).and_then(|()| faults::resource::clock::install(&dir));
+        installed.map_err(|e| ClusterError::folder(&dir, &e))?
+    } else {
+        BTreeMap::new()
+    };
+    Ok(Settings {
+        dir,
         name,
         binary: start.binary.clone(),
         replica_set: (start.settings.topology == Topology::ReplicaSet).then(|| SET_NAME.to_owned()),
         cache_bytes: start.settings.cache_bytes,
         oplog_bytes: start.settings.oplog_bytes,
         parameters: parameters(start.settings),
+        environment,
         lifetime: start.lifetime,
-    }
+    })
 }
 
 fn parameters(settings: &Managed) -> BTreeMap<String, String> {

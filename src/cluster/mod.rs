@@ -4,8 +4,10 @@ pub mod attached;
 pub mod binary;
 pub mod description;
 mod kept;
+mod log_tail;
 mod managed;
 mod node;
+pub mod own_disk;
 pub mod playground;
 mod port;
 mod process;
@@ -45,6 +47,8 @@ pub enum ClusterError {
     NoPrimary { seconds: f64, members: String },
     #[error("{path}: {why}")]
     Kept { path: PathBuf, why: String },
+    #[error("a disk for a node, {path}: {why}")]
+    OwnDisk { path: PathBuf, why: String },
     #[error("proxies in front of the servers: {0}")]
     Proxies(String),
     #[error("attach to the deployment: {0}")]

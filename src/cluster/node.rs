@@ -1,8 +1,7 @@
 //! One node of a managed cluster: the same name, port and folder over all its restarts.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use wire::{CommandError, Connection};
 
 use super::ClusterError;
 use super::binary::Binary;
+use super::log_tail::{last_lines, read_from};
 use super::port::Ports;
 use super::process::{Command, Lifetime, Process, Reaper};
 use crate::clock::Clock;
@@ -22,8 +22,6 @@ pub const EXIT_ADDRESS_IN_USE: i32 = 48;
 const POLL: Duration = Duration::from_millis(20);
 /// A healthy node answers `hello` within milliseconds; a paused one never does.
 const ASK_DEADLINE: Duration = Duration::from_millis(1_000);
-/// Lines of the log shown when a start fails.
-const LOG_LINES: usize = 5;
 
 /// What does not change over the life of a node.
 #[derive(Clone, Debug)]
@@ -42,6 +40,8 @@ pub struct Settings {
     pub oplog_bytes: u64,
     /// `--setParameter` name and value.
     pub parameters: BTreeMap<String, String>,
+    /// Added to its environment.
+    pub environment: BTreeMap<String, String>,
     /// Whether it dies with the tester.
     pub lifetime: Lifetime,
 }
@@ -150,7 +150,8 @@ impl Node {
         *lock(&self.end_expected) = false;
         *lock(&self.written_before) = self.written().map(|path| path.metadata().map_or(0, |m| m.len()));
         let s = &self.settings;
-        let environment = lock(&self.launch).environment.clone();
+        let mut environment = s.environment.clone();
+        environment.extend(lock(&self.launch).environment.clone());
         let command = Command {
             binary: &s.binary,
             arguments: &self.arguments(),
@@ -342,17 +343,7 @@ impl Node {
         if text.is_empty() {
             text = read_from(&printed, printed_from);
         }
-        let errors = text.lines().filter(|l| l.contains(r#""s":"E""#) || l.contains(r#""s":"F""#));
-        let mut lines: Vec<&str> = errors.collect();
-        if lines.is_empty() {
-            lines = text.lines().collect();
-        }
-        let from = lines.len().saturating_sub(LOG_LINES);
-        lines[from..]
-            .iter()
-            .map(|l| format!("  {}", l.chars().take(400).collect::<String>()))
-            .collect::<Vec<_>>()
-            .join("\n")
+        last_lines(&text)
     }
 }
 
@@ -367,18 +358,6 @@ pub(super) fn role_of(hello: &Document) -> Role {
         (false, true) => Role::Secondary,
         (false, false) => Role::Other,
     }
-}
-
-/// What was appended to a file; empty when it cannot be read.
-fn read_from(path: &Path, from: u64) -> String {
-    let read = || {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(from))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    read().unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -19,13 +19,11 @@ const FAULT: Names<'_> =
 #[rustfmt::skip]
 const KINDS_LATER: &[&str] = &[
     "move_chunks", "balancer", "split", "jumbo", "hot_shard", "move_primary", "add_shard", "remove_shard",
-    "disk_full", "stall_disk", "fd_limit",
-    "clock_skew",
     "upgrade", "set_compatibility", "chaos_mesh",
 ];
 
 /// Parameters of known kinds that this version does not know.
-const PARAMETERS_LATER: &[&str] = &["cold"];
+const PARAMETERS_LATER: &[&str] = &[];
 
 /// Words for targets that this version does not know.
 const TARGETS_LATER: &[&str] = &["donor", "recipient", "mongos"];

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mongosoak::cluster::binary;
+use mongosoak::cluster::{binary, own_disk};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
@@ -50,9 +50,19 @@ impl Drop for Place {
         for pid in processes::servers(self.path()) {
             processes::signal(pid, Signal::SIGKILL);
         }
+        release_disks(self.path());
         if std::thread::panicking() {
             self.0.disable_cleanup(true);
             eprintln!("kept for a look: {}", self.path().display());
         }
+    }
+}
+
+/// A test that failed in the middle has left the disks of its nodes mounted, perhaps frozen.
+fn release_disks(dir: &Path) {
+    own_disk::thaw_below(dir);
+    for disk in own_disk::mounted_below(dir) {
+        // Lazily: the processes that were killed a moment ago may not be gone yet.
+        let _stays = std::process::Command::new("umount").arg("--lazy").arg(disk).status();
     }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use crate::catalog::{Kind, Need};
+use crate::resource::page_cache::drop_all;
 use crate::{
     Evidence, Exit, FOR_30_S, Fault, FaultError, Harm, Memo, NodeTarget, Parameter, Parameters, Preset, Role,
     Site, TARGET_PRIMARY, Takes, facts,
@@ -24,12 +25,19 @@ const RESTART_AFTER: Parameter = Parameter {
     about: "time between the seen effect and the restart",
 };
 
+const COLD: Parameter = Parameter {
+    name: "cold",
+    takes: Takes::Flag,
+    default: Preset::Flag(false),
+    about: "drop its files from the page cache before the restart, as a reboot of the machine would",
+};
+
 /// SIGKILL, then a restart: the server recovers from its journal.
 pub const KILL: Kind = Kind {
     name: "kill",
     group: "process",
     does: "SIGKILL a mongod, start it again on its old data after a time",
-    parameters: &[TARGET_PRIMARY, RESTART_AFTER],
+    parameters: &[TARGET_PRIMARY, RESTART_AFTER, COLD],
     needs: &[Need::Processes],
     build: |parameters| Ok(Box::new(Ending::new(SIGKILL, parameters)?)),
 };
@@ -39,7 +47,7 @@ pub const STOP: Kind = Kind {
     name: "stop",
     group: "process",
     does: "SIGTERM a mongod (clean shutdown), start it again after a time",
-    parameters: &[TARGET_PRIMARY, RESTART_AFTER],
+    parameters: &[TARGET_PRIMARY, RESTART_AFTER, COLD],
     needs: &[Need::Processes],
     build: |parameters| Ok(Box::new(Ending::new(SIGTERM, parameters)?)),
 };
@@ -58,6 +66,7 @@ pub const KILL_ALL: Kind = Kind {
             target: NodeTarget::All,
             restart_after,
             harm: Harm::LosesMajority,
+            cache: Cache::Stays,
         }))
     },
 };
@@ -71,7 +80,8 @@ pub const MAJORITY_LOSS: Kind = Kind {
     needs: &[Need::Processes, Need::ThreeMembers],
     build: |parameters| {
         let (target, restart_after) = (NodeTarget::Majority, parameters.duration("for")?);
-        Ok(Box::new(Ending { signal: SIGKILL, target, restart_after, harm: Harm::LosesMajority }))
+        let (harm, cache) = (Harm::LosesMajority, Cache::Stays);
+        Ok(Box::new(Ending { signal: SIGKILL, target, restart_after, harm, cache }))
     },
 };
 
@@ -82,12 +92,23 @@ struct Ending {
     target: NodeTarget,
     restart_after: Duration,
     harm: Harm,
+    cache: Cache,
+}
+
+/// What becomes of the page cache between the end and the restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cache {
+    /// As it is: only the process has ended.
+    Stays,
+    /// The files of the server are dropped from it.
+    Dropped,
 }
 
 impl Ending {
     fn new(signal: i32, parameters: &Parameters) -> Result<Self, String> {
         let (target, restart_after) = (parameters.target("target")?, parameters.duration("restart_after")?);
-        Ok(Self { signal, target, restart_after, harm: Harm::TakesDown })
+        let cache = if parameters.flag("cold")? { Cache::Dropped } else { Cache::Stays };
+        Ok(Self { signal, target, restart_after, harm: Harm::TakesDown, cache })
     }
 }
 
@@ -110,6 +131,9 @@ impl Fault for Ending {
     }
 
     async fn prepare(&self, site: &Site<'_>) -> Result<Memo, FaultError> {
+        if self.cache == Cache::Dropped && site.on.place(site.node).is_none() {
+            return Err(site.unavailable("its data is not on this machine, so its cache cannot be dropped"));
+        }
         let pid = site.on.pid(site.node).await.ok_or_else(|| site.nothing_to_do("was not running"))?;
         Ok(facts([("pid", json!(pid))]))
     }
@@ -145,6 +169,9 @@ impl Fault for Ending {
             // It is still shutting down: its end is evidence, too.
             done.extend(exit_facts(site.on.wait_exit(site.node, SHUTDOWN_DEADLINE).await?));
         }
+        if self.cache == Cache::Dropped && site.on.pid(site.node).await.is_none() {
+            done.extend(cool(site).await?);
+        }
         done.insert("pid_after".into(), json!(site.on.start(site.node).await?));
         Ok(done)
     }
@@ -157,6 +184,13 @@ impl Fault for Ending {
     ) -> Result<Evidence, FaultError> {
         back(site, deadline).await
     }
+}
+
+/// Drops the files of a node that does not run from the page cache.
+async fn cool(site: &Site<'_>) -> Result<Evidence, FaultError> {
+    let Some(place) = site.on.place(site.node) else { return Ok(Evidence::new()) };
+    let dropped = drop_all(&place.data).await.map_err(|e| site.failed("drop the files of", e))?;
+    Ok(dropped.facts())
 }
 
 /// The effect of a kill: the process is gone (reaped by its parent, so this is certain).

@@ -10,8 +10,8 @@ mod tests;
 mod wipe;
 
 pub use crash_loop::CRASH_LOOP;
-pub(crate) use end::back;
 pub use end::{KILL, KILL_ALL, MAJORITY_LOSS, STOP};
+pub(crate) use end::{back, exit_facts};
 pub use pause::PAUSE;
 pub use restart_with::RESTART_WITH;
 pub use rolling::ROLLING_RESTART;
