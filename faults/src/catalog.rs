@@ -1,6 +1,6 @@
 //! The one list of fault kinds. Each kind describes itself in its own file; here it is only named.
 
-use crate::{Fault, Parameter, Parameters, process};
+use crate::{Fault, Parameter, Parameters, hook, process, replication, server};
 
 /// One kind of fault, for people, for the checker and for whoever builds it.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,16 @@ impl Need {
 }
 
 /// Every kind, in the order of the table.
-pub const KINDS: &[Kind] = &[process::KILL, process::STOP, process::PAUSE];
+#[rustfmt::skip]
+pub const KINDS: &[Kind] = &[
+    process::KILL, process::STOP, process::PAUSE, process::CRASH_LOOP, process::ROLLING_RESTART,
+    process::KILL_ALL, process::MAJORITY_LOSS, process::WIPE, process::RESTART_WITH,
+    replication::STEPDOWN, replication::FREEZE, replication::LAG, replication::RECONFIG,
+    replication::REMOVE_MEMBER, replication::SMALL_OPLOG,
+    server::FAIL_COMMAND, server::FAILPOINT, server::SET_PARAMETER, server::INDEX_BUILD, server::COMPACT,
+    server::KILL_OPERATIONS,
+    hook::HOOK,
+];
 
 /// The kind of that name.
 #[must_use]

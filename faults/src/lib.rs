@@ -20,15 +20,20 @@
 
 pub mod catalog;
 mod deployment;
+mod hook;
 pub mod life;
 mod parameter;
 pub mod process;
+pub mod replication;
+pub mod server;
+mod site;
 mod spec;
 mod target;
 pub mod undo;
 
 pub use deployment::{Deployment, Exit, LaunchOptions, Member, Place, Role, View};
 pub use parameter::{FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, target};
+pub use site::Site;
 pub use spec::{Parameters, Spec};
 pub use target::NodeTarget;
 pub use wire::CommandError;
@@ -51,55 +56,6 @@ pub fn facts<const N: usize>(pairs: [(&str, serde_json::Value); N]) -> Evidence 
 
 /// Name under which a fault that acts on all its nodes together leaves its evidence.
 pub const TOGETHER: &str = "cluster";
-
-/// Where and when a step of a fault is done.
-#[derive(Clone, Copy)]
-pub struct Site<'a> {
-    /// The deployment.
-    pub on: &'a dyn Deployment,
-    /// The node in hand; [`TOGETHER`] for a fault that acts on all its nodes together.
-    pub node: &'a str,
-    /// All nodes that the target became.
-    pub nodes: &'a [String],
-    /// The members as they were before the injection; empty when an open journal is healed.
-    pub before: &'a View,
-    /// Id of the fault in its plan: names what the fault makes (files, groups, rules).
-    pub fault: &'a str,
-    /// Drawn with the plan: the seed of whatever is left to chance.
-    pub tie: u64,
-}
-
-impl Site<'_> {
-    /// What the node in hand was before the injection.
-    #[must_use]
-    pub fn role_before(&self) -> Role {
-        self.before.member(self.node).map_or(Role::Other, |m| m.role)
-    }
-
-    /// An error of this node.
-    #[must_use]
-    pub fn failed(&self, doing: &'static str, why: impl std::fmt::Display) -> FaultError {
-        FaultError::Failed { doing, node: self.node.into(), why: why.to_string() }
-    }
-
-    /// There is nothing to do on this node.
-    #[must_use]
-    pub fn nothing_to_do(&self, why: impl Into<String>) -> FaultError {
-        FaultError::NothingToDo { node: self.node.into(), why: why.into() }
-    }
-
-    /// No effect was seen on this node.
-    #[must_use]
-    pub fn no_effect(&self, deadline: Duration, what: impl Into<String>) -> FaultError {
-        FaultError::NoEffect { node: self.node.into(), seconds: deadline.as_secs_f64(), what: what.into() }
-    }
-
-    /// What this node needs for the fault is not here.
-    #[must_use]
-    pub fn unavailable(&self, why: impl Into<String>) -> FaultError {
-        FaultError::Unavailable { node: self.node.into(), why: why.into() }
-    }
-}
 
 /// How a fault meets several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

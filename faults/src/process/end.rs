@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::catalog::{Kind, Need};
 use crate::{
-    Evidence, Exit, Fault, FaultError, Harm, Memo, NodeTarget, Parameter, Parameters, Preset, Role, Site,
-    TARGET_PRIMARY, Takes, facts,
+    Evidence, Exit, FOR_30_S, Fault, FaultError, Harm, Memo, NodeTarget, Parameter, Parameters, Preset, Role,
+    Site, TARGET_PRIMARY, Takes, facts,
 };
 
 const SIGKILL: i32 = 9;
@@ -44,18 +44,50 @@ pub const STOP: Kind = Kind {
     build: |parameters| Ok(Box::new(Ending::new(SIGTERM, parameters)?)),
 };
 
-/// Ends a process by a signal.
+/// SIGKILL to every member, then a restart of all.
+pub const KILL_ALL: Kind = Kind {
+    name: "kill_all",
+    group: "process",
+    does: "SIGKILL every mongod at the same moment, start all again after a time",
+    parameters: &[RESTART_AFTER],
+    needs: &[Need::Processes],
+    build: |parameters| {
+        let restart_after = parameters.duration("restart_after")?;
+        Ok(Box::new(Ending {
+            signal: SIGKILL,
+            target: NodeTarget::All,
+            restart_after,
+            harm: Harm::LosesMajority,
+        }))
+    },
+};
+
+/// SIGKILL to a majority, then a restart.
+pub const MAJORITY_LOSS: Kind = Kind {
+    name: "majority_loss",
+    group: "process",
+    does: "SIGKILL as many members as make a majority, start them again after a time; nobody leads meanwhile",
+    parameters: &[FOR_30_S],
+    needs: &[Need::Processes, Need::ThreeMembers],
+    build: |parameters| {
+        let (target, restart_after) = (NodeTarget::Majority, parameters.duration("for")?);
+        Ok(Box::new(Ending { signal: SIGKILL, target, restart_after, harm: Harm::LosesMajority }))
+    },
+};
+
+/// Ends processes by a signal.
 #[derive(Debug)]
 struct Ending {
     signal: i32,
     target: NodeTarget,
     restart_after: Duration,
+    harm: Harm,
 }
 
 impl Ending {
     fn new(signal: i32, parameters: &Parameters) -> Result<Self, String> {
         let (target, restart_after) = (parameters.target("target")?, parameters.duration("restart_after")?);
-        Ok(Self { signal, target, restart_after })
+        Ok(Self { signal, target, restart_after, harm: Harm::TakesDown })
     }
 }
 
@@ -66,7 +98,7 @@ impl Fault for Ending {
     }
 
     fn harm(&self) -> Harm {
-        Harm::TakesDown
+        self.harm
     }
 
     fn hold(&self) -> Duration {
@@ -93,7 +125,17 @@ impl Fault for Ending {
         _memo: &Memo,
         deadline: Duration,
     ) -> Result<Evidence, FaultError> {
-        if self.signal == SIGTERM { leaving(site, deadline).await } else { ended(site, deadline).await }
+        if self.signal == SIGTERM {
+            return leaving(site, deadline).await;
+        }
+        let mut seen = ended(site, deadline).await?;
+        if self.harm == Harm::LosesMajority {
+            // The survivors notice it after an election timeout.
+            let nobody = || async { site.on.view().await.primary().is_none().then_some(()) };
+            site.until(deadline, "somebody still leads", nobody).await?;
+            seen.insert("primary_now".into(), serde_json::Value::Null);
+        }
+        Ok(seen)
     }
 
     async fn lift(&self, site: &Site<'_>, memo: &Memo) -> Result<Evidence, FaultError> {

@@ -1,9 +1,17 @@
 //! Faults of processes.
 
+mod crash_loop;
 mod end;
 mod pause;
+mod restart_with;
+mod rolling;
 #[cfg(test)]
 mod tests;
+mod wipe;
 
-pub use end::{KILL, STOP};
+pub use crash_loop::CRASH_LOOP;
+pub use end::{KILL, KILL_ALL, MAJORITY_LOSS, STOP};
 pub use pause::PAUSE;
+pub use restart_with::RESTART_WITH;
+pub use rolling::ROLLING_RESTART;
+pub use wipe::WIPE;

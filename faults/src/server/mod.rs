@@ -1,0 +1,30 @@
+//! Faults inside of a server: failpoints, parameters, and work that it is given.
+
+mod build;
+mod compact;
+mod failpoint;
+mod kill_operations;
+mod parameter;
+
+pub use build::INDEX_BUILD;
+pub use compact::COMPACT;
+pub use failpoint::{FAIL_COMMAND, FAILPOINT};
+pub use kill_operations::KILL_OPERATIONS;
+pub use parameter::SET_PARAMETER;
+
+use crate::{Parameter, Preset, Takes};
+
+/// `database`, by default that of scenarios.
+const DATABASE: Parameter = Parameter {
+    name: "database",
+    takes: Takes::Text,
+    default: Preset::Text("soak"),
+    about: "in which database",
+};
+/// `collection`, by default that of scenarios.
+const COLLECTION: Parameter = Parameter {
+    name: "collection",
+    takes: Takes::Text,
+    default: Preset::Text("docs"),
+    about: "on which collection",
+};
