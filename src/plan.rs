@@ -41,6 +41,9 @@ pub struct Plan {
 pub struct PlannedFault {
     /// `f1`, `f2` ... in the order of the plan.
     pub id: String,
+    /// Number of its rule, from 0 in the order of the scenario.
+    #[serde(default)]
+    pub rule: usize,
     /// Seconds from the start of the measured phase; `None`: it is triggered.
     pub at_s: Option<f64>,
     /// What triggers it; `None`: it has its time.
@@ -67,8 +70,6 @@ pub struct Trigger {
     pub after_s: f64,
     /// Not sooner than this after the fault before it of the same rule, in seconds.
     pub every_s: f64,
-    /// Number of the rule, from 0: its faults follow each other.
-    pub rule: usize,
 }
 
 impl PlannedFault {
@@ -119,6 +120,7 @@ fn occurrences(scenario: &Scenario, seed: u64, number: usize, rule: &FaultRule) 
     let (mut ties, mut kinds) = (chance::stream(seed, TIES, index), chance::stream(seed, KINDS, index));
     let mut one = |at: Option<Duration>, when: Option<Trigger>| PlannedFault {
         id: String::new(),
+        rule: number,
         at_s: at.map(|at| at.as_secs_f64()),
         when,
         r#do: chance::choose(&mut kinds, &rule.choices).spec.clone(),
@@ -129,7 +131,7 @@ fn occurrences(scenario: &Scenario, seed: u64, number: usize, rule: &FaultRule) 
     match rule.when {
         When::Cued { cue, after, every, times } => {
             let (after_s, every_s) = (after.as_secs_f64(), every.as_secs_f64());
-            let trigger = Trigger { cue, after_s, every_s, rule: number };
+            let trigger = Trigger { cue, after_s, every_s };
             (0..times).map(|_| one(None, Some(trigger))).collect()
         }
         When::Random { .. } => {

@@ -35,7 +35,7 @@ pub use deployment::{Deployment, Exit, LaunchOptions, Member, Place, Role, View}
 pub use parameter::{FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, target};
 pub use site::Site;
 pub use spec::{Parameters, Spec};
-pub use target::NodeTarget;
+pub use target::{NodeTarget, majority_of};
 pub use wire::CommandError;
 
 use std::time::Duration;
@@ -71,8 +71,10 @@ pub enum Reach {
 pub enum Harm {
     /// It serves as before, perhaps more slowly.
     Slows,
-    /// It may be gone for the others.
+    /// It may be gone for the others, or its acknowledgement comes too late for a majority.
     TakesDown,
+    /// Its nodes are gone one after the other, never two at a time.
+    TakesDownInTurn,
     /// It takes the majority away, and is meant to.
     LosesMajority,
 }

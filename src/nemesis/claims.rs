@@ -8,14 +8,29 @@ use faults::View;
 use super::guard::{Grip, conflict};
 
 /// What became of an attempt to take nodes.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Attempt {
-    /// They are taken.
-    Taken,
+#[derive(Debug)]
+pub(super) enum Attempt<'a> {
+    /// They are taken, until this is dropped.
+    Taken(Held<'a>),
     /// This is in the way.
     Refused(String),
     /// A fault ended after the members were looked at: look again.
     Stale,
+}
+
+/// The nodes of one fault; dropped, others may have them.
+#[derive(Debug)]
+pub(super) struct Held<'a> {
+    claims: &'a Claims,
+    fault: String,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut state = self.claims.state();
+        state.held.retain(|grip| grip.fault != self.fault);
+        state.ended += 1;
+    }
 }
 
 /// The faults that hold nodes, and those that wait for them.
@@ -42,9 +57,9 @@ impl Claims {
     }
 
     /// Takes the nodes, unless something is in the way; then the fault stands in the queue.
-    pub(super) fn take(&self, place: usize, wants: Grip, view: &View, ended: u64) -> Attempt {
+    pub(super) fn take(&self, place: usize, wants: Grip, view: &View, ended: u64) -> Attempt<'_> {
         let mut state = self.state();
-        // What was down in that view only because of a fault looks no better; what was well may be hit since.
+        // Its nodes may have looked well then, being about to be hit; now nobody would count them.
         if state.ended != ended {
             return Attempt::Stale;
         }
@@ -55,8 +70,9 @@ impl Claims {
             return Attempt::Refused(why);
         }
         state.waiting.remove(&place);
+        let fault = wants.fault.clone();
         state.held.push(wants);
-        Attempt::Taken
+        Attempt::Taken(Held { claims: self, fault })
     }
 
     /// The fault at this place waits no longer.
@@ -64,14 +80,10 @@ impl Claims {
         self.state().waiting.remove(&place);
     }
 
-    /// A fault is over.
-    pub(super) fn release(&self, fault: &str) {
-        let mut state = self.state();
-        state.held.retain(|grip| grip.fault != fault);
-        state.ended += 1;
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

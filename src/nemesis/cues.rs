@@ -8,18 +8,22 @@ use faults::{Deployment, NodeTarget, View};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
-use crate::event::Live;
+use crate::clock::{Clock, Moment};
+use crate::event::{Live, LiveRow};
 use crate::plan::Cue;
 
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(100);
+/// The same for a checkpoint, which of little data is soon over.
+const QUICK_POLL: Duration = Duration::from_millis(30);
 /// An answer that is later than this says nothing about now.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Looks for which an election counts after its term was seen: a second, so that nobody misses a quick one.
-const ELECTION_LOOKS: u32 = 10;
-/// Seconds that must be even, and how even.
+/// So long an election counts after its term was seen first: nobody is to miss a quick one.
+const ELECTION: Duration = Duration::from_secs(1);
+/// Steady: of so many seconds without an error, the later half differs from the earlier one by no more than this
+/// share. Single seconds may swing: a flush to disk slows one.
 const STEADY_SECONDS: usize = 20;
-const STEADY_SHARE: f64 = 0.1;
+const STEADY_SHARE: f64 = 0.05;
 /// `myState` of a member that is being filled.
 const STARTUP2: i32 = 5;
 
@@ -41,8 +45,10 @@ impl Signs {
     }
 }
 
-/// Looks until it is dropped.
+/// Looks until nobody wants to know any more.
 pub(super) struct Lookout<'a> {
+    /// For whether a change of term is new.
+    pub(super) clock: Clock,
     /// At whom.
     pub(super) deployment: &'a dyn Deployment,
     /// For what.
@@ -55,23 +61,20 @@ impl Lookout<'_> {
     /// Looks again and again; `busy` says whether a fault is active.
     pub(super) async fn run(self, busy: impl Fn() -> bool, signs: watch::Sender<Signs>) {
         let (mut elections, mut pace) = (Elections::default(), Pace::default());
-        loop {
+        let poll = if self.cues.contains(&Cue::Checkpoint) { QUICK_POLL } else { POLL };
+        while !signs.is_closed() {
             let view = self.deployment.view().await;
             let mut on = self.servers(&view).await;
             let everybody = || view.members.iter().map(|m| m.name.clone()).collect::<BTreeSet<_>>();
-            if elections.look(&view) {
+            if elections.look(&view, self.clock.now()) {
                 on.insert(Cue::Election, everybody());
             }
-            let (second, ok) = {
-                let live = self.live.borrow();
-                (live.second, live.rows.iter().map(|row| row.ok).sum())
-            };
-            if pace.look(second, ok, busy()) {
+            if pace.look(&self.live.borrow(), busy()) {
                 on.insert(Cue::Steady, everybody());
             }
             on.retain(|cue, nodes| self.cues.contains(cue) && !nodes.is_empty());
             signs.send_replace(Signs { view, on });
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(poll).await;
         }
     }
 
@@ -108,16 +111,24 @@ fn question(cue: Cue) -> Option<(Document, fn(&Document) -> bool)> {
                 { "msg": { "$regex": "^Index Build" } },
             ] };
             let pipeline = vec![doc! { "$currentOp": { "allUsers": true } }, doc! { "$match": build }];
-            Some((doc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} }, any_operation))
+            let anywhere = doc! { "mode": "nearest" };
+            let command = doc! {
+                "aggregate": 1, "pipeline": pipeline, "cursor": {}, "$readPreference": anywhere,
+            };
+            Some((command, any_operation))
         }
         Cue::Election | Cue::Steady => None,
     }
 }
 
+/// Older servers name it differently from newer ones (8.0).
 fn checkpoint_runs(status: &Document) -> bool {
-    let transaction = status.get_document("wiredTiger").and_then(|engine| engine.get_document("transaction"));
-    let running = transaction.ok().and_then(|t| t.get("transaction checkpoint currently running"));
-    running.and_then(number).is_some_and(|running| running > 0.0)
+    let names = [("transaction", "transaction checkpoint currently running"), ("checkpoint", "progress state")];
+    let value = |(section, name)| {
+        let section = status.get_document("wiredTiger").ok()?.get_document(section).ok()?;
+        section.get(name).and_then(number)
+    };
+    names.into_iter().filter_map(value).any(|running| running > 0.0)
 }
 
 /// A restarted member passes through the same state, but copies nothing.
@@ -142,18 +153,18 @@ fn number(value: &bson::Bson) -> Option<f64> {
 #[derive(Debug, Default)]
 struct Elections {
     term: Option<i64>,
-    looks_left: u32,
+    new_until: Moment,
 }
 
 impl Elections {
-    fn look(&mut self, view: &View) -> bool {
+    fn look(&mut self, view: &View, now: Moment) -> bool {
         let term = view.term().max(self.term);
-        self.looks_left = match (self.term, term) {
-            (Some(before), Some(now)) if now > before => ELECTION_LOOKS,
-            _ => self.looks_left.saturating_sub(1),
-        };
+        // The first term that is seen is not new.
+        if self.term.is_some() && term > self.term {
+            self.new_until = now + ELECTION;
+        }
         self.term = term;
-        view.primary().is_none() || self.looks_left > 0
+        view.primary().is_none() || now < self.new_until
     }
 }
 
@@ -161,29 +172,32 @@ impl Elections {
 #[derive(Debug, Default)]
 struct Pace {
     second: Option<u64>,
+    /// Acknowledged operations.
     last: VecDeque<u64>,
 }
 
 impl Pace {
-    fn look(&mut self, second: Option<u64>, ok: u64, busy: bool) -> bool {
-        if busy {
+    fn look(&mut self, live: &Live, busy: bool) -> bool {
+        let sum = |of: fn(&LiveRow) -> u64| live.rows.iter().map(of).sum::<u64>();
+        let new = live.second > self.second;
+        self.second = live.second;
+        if busy || (new && sum(|row| row.not_ok) > 0) {
             self.last.clear();
-        } else if second > self.second {
-            self.last.push_back(ok);
+        } else if new {
+            self.last.push_back(sum(|row| row.ok));
             if self.last.len() > STEADY_SECONDS {
                 self.last.pop_front();
             }
         }
-        self.second = second;
         self.last.len() == STEADY_SECONDS && is_even(self.last.make_contiguous())
     }
 }
 
-/// Every second lies within the share of their mean, and something was done.
 #[expect(clippy::cast_precision_loss, reason = "operations of seconds")]
 fn is_even(seconds: &[u64]) -> bool {
-    let mean = seconds.iter().sum::<u64>() as f64 / seconds.len().max(1) as f64;
-    mean > 0.0 && seconds.iter().all(|ok| (*ok as f64 - mean).abs() <= STEADY_SHARE * mean)
+    let (before, after) = seconds.split_at(seconds.len() / 2);
+    let [before, after] = [before, after].map(|half| half.iter().sum::<u64>() as f64);
+    after > 0.0 && (after - before).abs() <= STEADY_SHARE * after
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use faults::{Fault, Harm, NodeTarget, Reach, Role, View, majority_of};
+use faults::{Fault, Harm, NodeTarget, Role, View, majority_of};
 
 use crate::plan::Majority;
 
@@ -15,8 +15,6 @@ pub(super) struct Grip {
     pub(super) kind: &'static str,
     /// What it does to the nodes.
     pub(super) harm: Harm,
-    /// Whether they are down one at a time.
-    pub(super) reach: Reach,
     /// The nodes.
     pub(super) nodes: Vec<String>,
     /// It was asked for although it takes the majority away.
@@ -26,13 +24,13 @@ pub(super) struct Grip {
 impl Grip {
     /// What this fault would take.
     pub(super) fn new(id: &str, kind: &'static str, fault: &dyn Fault, nodes: Vec<String>) -> Self {
-        let (harm, target) = (fault.harm(), fault.target());
-        let asked = matches!(target, NodeTarget::All | NodeTarget::Majority) && fault.reach() == Reach::EachNode;
+        let harm = fault.harm();
+        // Whoever writes "all" or "majority" for a fault that takes nodes down at once has asked for it.
+        let asked = harm == Harm::TakesDown && matches!(fault.target(), NodeTarget::All | NodeTarget::Majority);
         Self {
             fault: id.into(),
             kind,
             harm,
-            reach: fault.reach(),
             nodes,
             majority_may_be_lost: asked || harm == Harm::LosesMajority,
         }
@@ -79,7 +77,7 @@ fn majority(view: &View, held: &[&Grip], wants: &Grip) -> Option<String> {
     }
     let mut one_at_a_time = 0;
     for other in held.iter().filter(|other| other.takes_down()) {
-        if other.reach == Reach::Together && other.harm == Harm::TakesDown {
+        if other.harm == Harm::TakesDownInTurn {
             one_at_a_time += 1;
             continue;
         }
@@ -87,9 +85,9 @@ fn majority(view: &View, held: &[&Grip], wants: &Grip) -> Option<String> {
             gone.insert(node, held_by(node, other));
         }
     }
-    let taken = match wants.reach {
-        Reach::Together => 1,
-        Reach::EachNode => wants.nodes.iter().filter(|node| !gone.contains_key(node.as_str())).count(),
+    let taken = match wants.harm {
+        Harm::TakesDownInTurn => 1,
+        _ => wants.nodes.iter().filter(|node| !gone.contains_key(node.as_str())).count(),
     };
     if gone.len() + one_at_a_time + taken <= spare {
         return None;

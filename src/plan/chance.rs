@@ -34,7 +34,6 @@ fn fnv1a_128(bytes: &[u8]) -> u128 {
     bytes.iter().fold(BASIS, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
 }
 
-
 /// Above 0 and up to 1.
 fn share(stream: &mut ChaCha8Rng) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
