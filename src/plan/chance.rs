@@ -28,7 +28,7 @@ pub fn stream_seed(seed: u64, concern: &str, index: u64) -> [u8; 32] {
 }
 
 /// Published constants of the hash.
-fn fnv1a_128(bytes: &[u8]) -> u128 {
+pub(super) fn fnv1a_128(bytes: &[u8]) -> u128 {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     bytes.iter().fold(BASIS, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))

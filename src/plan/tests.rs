@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::chance::fnv1a_128;
 use super::*;
 use crate::scenario::{Source, parse};
 
@@ -33,7 +34,7 @@ fn golden() {
     let faults: Vec<_> = plan
         .faults
         .iter()
-        .map(|fault| (fault.id.as_str(), fault.at_s, fault.r#do.kind(), fault.tie))
+        .map(|fault| (fault.id.as_str(), fault.at_s.unwrap(), fault.r#do.kind(), fault.tie))
         .collect();
     assert_eq!(
         faults,
@@ -81,4 +82,87 @@ fn streams_differ() {
     }
     // The published test vector of FNV-1a with 128 bits for "a".
     assert_eq!(fnv1a_128(b"a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
+}
+
+const CHANCE: &str = r#"
+duration = "1h"
+[[workload]]
+name = "w"
+op = "read"
+[[fault]]
+mix = [{ do = "kill", weight = 3 }, { do = "pause" }, { do = { stop = { target = "secondary" } } }]
+random = { mean = "5m", from = "10m", until = "50m" }
+[[fault]]
+do = "stepdown"
+when = "election"
+after = "2m"
+every = "1m"
+times = 2
+majority = "may_be_lost"
+[[fault]]
+do = "kill"
+at = ["30m"]
+wait = "0s"
+"#;
+
+/// See [`golden`].
+#[test]
+fn golden_chance() {
+    let plan = Plan::new(&scenario(CHANCE), 42);
+    let faults: Vec<_> = plan.faults.iter().map(|f| (f.id.as_str(), f.rule, f.at_s, f.r#do.kind())).collect();
+    assert_eq!(faults, []);
+    let [.., first, second] = plan.faults.as_slice() else { panic!("{plan:?}") };
+    let trigger = Some(Trigger { cue: Cue::Election, after_s: 120.0, every_s: 60.0 });
+    assert_eq!((first.when, second.when), (trigger, trigger));
+    assert_eq!((first.wait_s, first.majority), (0.0, Majority::MayBeLost));
+    let waits = |rule| plan.faults.iter().find(|f| f.rule == rule).map(|f| (f.wait_s, f.majority));
+    assert_eq!(waits(0), Some((120.0, Majority::Kept)));
+    assert_eq!(waits(2), Some((0.0, Majority::Kept)));
+    assert_eq!(Plan::new(&scenario(CHANCE), 42), plan);
+    assert_ne!(Plan::new(&scenario(CHANCE), 43), plan);
+}
+
+/// What a file of a run says is what was planned.
+#[test]
+fn a_plan_survives_its_file() {
+    let plan = Plan::new(&scenario(CHANCE), 42);
+    let file = serde_json::to_value(&plan).unwrap();
+    assert_eq!(file["schema"], "mongosoak-plan/2");
+    let back: Vec<PlannedFault> = serde_json::from_value(file["faults"].clone()).unwrap();
+    assert_eq!(back, plan.faults);
+    // A run of an older version.
+    let old = r#"{ "id": "f1", "at_s": 5.0, "do": { "kill": { "target": "primary", "restart_after": 1.0 } }, "tie": 7 }"#;
+    let old: PlannedFault = serde_json::from_str(old).unwrap();
+    assert_eq!((old.at_s, old.when, old.wait_s), (Some(5.0), None, 0.0));
+}
+
+#[test]
+fn a_rule_changes_no_other() {
+    let of_rule = |text: &str, rule| -> Vec<_> {
+        let plan = Plan::new(&scenario(text), 42);
+        plan.faults.into_iter().filter(|f| f.rule == rule).map(|f| (f.at_s, f.r#do, f.tie)).collect()
+    };
+    let other = CHANCE.replace("at = [\"30m\"]", "random = { mean = \"1m\" }").replace("weight = 3", "weight = 1");
+    assert_eq!(of_rule(CHANCE, 1), of_rule(&other, 1));
+    let times = |text: &str| of_rule(text, 0).into_iter().map(|(at_s, ..)| at_s).collect::<Vec<_>>();
+    assert_eq!(times(CHANCE), times(&other), "the weights of a mix change no time");
+    assert_ne!(of_rule(CHANCE, 0), of_rule(&other, 0));
+}
+
+/// Distances as a Poisson process has them, kinds as their weights say.
+#[test]
+fn chance_keeps_to_the_numbers() {
+    let text = CHANCE.replace("\"1h\"", "\"10d\"").replace(", until = \"50m\"", "");
+    let plan = Plan::new(&scenario(&text), 1);
+    let drawn: Vec<_> = plan.faults.iter().filter(|f| f.rule == 0).collect();
+    let times: Vec<f64> = drawn.iter().map(|f| f.at_s.unwrap()).collect();
+    assert!(times[0] >= 600.0 && *times.last().unwrap() < 864_000.0);
+    assert!(times.windows(2).all(|pair| pair[0] <= pair[1]));
+    // 2,878 are to be expected, give or take 54.
+    assert!((2_600..3_150).contains(&drawn.len()), "{}", drawn.len());
+    let short = times.windows(2).filter(|pair| pair[1] - pair[0] < 300.0).count() as f64;
+    let share = short / times.len() as f64;
+    assert!((0.58..0.68).contains(&share), "{share} of the gaps are below their mean, 0.632 should be");
+    let kills = drawn.iter().filter(|f| f.r#do.kind() == "kill").count() as f64 / drawn.len() as f64;
+    assert!((0.55..0.65).contains(&kills), "{kills} are kills, 0.6 should be");
 }
