@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use faults::View;
 
-use super::guard::{Grip, conflict};
+use super::guard::{Grip, Stand, conflict};
 
 /// What became of an attempt to take nodes.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Claims {
         }
         state.waiting.remove(&place);
         let fault = wants.fault.clone();
-        state.held.push(wants);
+        state.held.push(Grip { stand: Stand::Holds, ..wants });
         Attempt::Taken(Held { claims: self, fault })
     }
 

@@ -19,6 +19,17 @@ pub(super) struct Grip {
     pub(super) nodes: Vec<String>,
     /// It was asked for although it takes the majority away.
     pub(super) majority_may_be_lost: bool,
+    /// Whether it has them.
+    pub(super) stand: Stand,
+}
+
+/// How a fault stands to its nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// It has them.
+    Holds,
+    /// It comes first when they are free.
+    Waits,
 }
 
 impl Grip {
@@ -33,6 +44,7 @@ impl Grip {
             harm,
             nodes,
             majority_may_be_lost: asked || harm == Harm::LosesMajority,
+            stand: Stand::Waits,
         }
     }
 
@@ -60,7 +72,11 @@ fn same_node(held: &Grip, wants: &Grip) -> Option<String> {
 }
 
 fn held_by(node: &str, held: &Grip) -> String {
-    format!("{node} is still held by {} ({})", held.fault, held.kind)
+    let how = match held.stand {
+        Stand::Holds => "is still held by",
+        Stand::Waits => "is waited for by",
+    };
+    format!("{node} {how} {} ({})", held.fault, held.kind)
 }
 
 /// Enough members must be left that are well and not ours.

@@ -18,7 +18,8 @@ fn name(index: usize) -> String {
 
 fn grip(fault: &str, kind: &'static str, harm: Harm, nodes: &[usize]) -> Grip {
     let nodes = nodes.iter().map(|i| name(*i)).collect();
-    Grip { fault: fault.into(), kind, harm, nodes, majority_may_be_lost: harm == Harm::LosesMajority }
+    let majority_may_be_lost = harm == Harm::LosesMajority;
+    Grip { fault: fault.into(), kind, harm, nodes, majority_may_be_lost, stand: Stand::Waits }
 }
 
 fn taken(attempt: Attempt<'_>) -> Held<'_> {
@@ -96,7 +97,7 @@ fn who_comes_first_in_the_plan_is_served_first() {
     drop(first);
     // It would find room, but f2 has waited longer.
     let why = refused(claims.take(2, kill("f3", 2), &view(&WELL), claims.ended()));
-    assert!(why.contains("node2 is still held by f2"), "{why}");
+    assert!(why.contains("node2 is waited for by f2"), "{why}");
     let second = taken(claims.take(1, kill("f2", 1), &view(&WELL), claims.ended()));
     claims.leave(2);
     drop(second);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::line;
 use crate::plan::{Majority, Plan, PlannedFault};
 use crate::report::{bytes, count, duration_s};
-use crate::scenario::{FaultRule, Scenario, When};
+use crate::scenario::{FaultRule, FaultSpec, Scenario, When};
 
 /// A line for each rule that the faults alone do not show, and one for each fault.
 pub(super) fn lines(text: &mut String, scenario: &Scenario, plan: &Plan) {
@@ -16,11 +16,12 @@ pub(super) fn lines(text: &mut String, scenario: &Scenario, plan: &Plan) {
         let planned = plan.faults.iter().filter(|fault| fault.rule == number).count();
         if let Some(what) = of_rule(rule, planned) {
             line(text, &format!("rule {}", number + 1), &what);
+            mix(text, rule);
         }
     }
     for fault in &plan.faults {
-        let (when, parameters) = (moment(fault), parameters(fault));
-        line(text, "fault", &format!("{when:>9}  {:<4} {} {parameters}", fault.id, fault.r#do.kind()));
+        let (when, what) = (moment(fault), action(&fault.r#do));
+        line(text, "fault", &format!("{when:>9}  {:<4} {what}", fault.id));
     }
     if plan.faults.is_empty() {
         line(text, "faults", "none");
@@ -40,9 +41,8 @@ fn moment(fault: &PlannedFault) -> String {
 fn of_rule(rule: &FaultRule, planned: usize) -> Option<String> {
     let length = |of: Duration| duration_s(of.as_secs_f64());
     let mut parts = Vec::new();
-    if let [_, _, ..] = rule.choices.as_slice() {
-        let each = rule.choices.iter().map(|c| format!("{} {}", c.spec.kind(), c.weight));
-        parts.push(format!("mix of {}", each.collect::<Vec<_>>().join(", ")));
+    if let choices @ [_, _, ..] = rule.choices.as_slice() {
+        parts.push(format!("one of these {} each time, by their shares", choices.len()));
     }
     match &rule.when {
         When::At(_) | When::Every { .. } => {}
@@ -77,14 +77,24 @@ fn of_rule(rule: &FaultRule, planned: usize) -> Option<String> {
     Some(parts.join("; "))
 }
 
-/// `target primary, restart_after 10 s`.
-fn parameters(fault: &PlannedFault) -> String {
-    let spec = &fault.r#do;
+/// The faults of a mix, each with how likely it is.
+fn mix(text: &mut String, rule: &FaultRule) {
+    let [_, _, ..] = rule.choices.as_slice() else { return };
+    let all: f64 = rule.choices.iter().map(|choice| f64::from(choice.weight)).sum();
+    for choice in &rule.choices {
+        let percent = 100.0 * f64::from(choice.weight) / all;
+        line(text, "", &format!("{percent:>7.1} %  {}", action(&choice.spec)));
+    }
+}
+
+/// `kill target primary, restart_after 10.0 s`.
+fn action(spec: &FaultSpec) -> String {
     let show = |parameter: &Parameter| {
         let value = spec.parameters().any(parameter.name)?;
         Some(format!("{} {}", parameter.name, in_words(parameter.takes, value)))
     };
-    spec.entry().parameters.iter().filter_map(show).collect::<Vec<_>>().join(", ")
+    let parameters: Vec<_> = spec.entry().parameters.iter().filter_map(show).collect();
+    format!("{} {}", spec.kind(), parameters.join(", ")).trim_end().to_owned()
 }
 
 fn in_words(takes: Takes, value: &Value) -> String {
@@ -130,21 +140,23 @@ at = ["9m"]
         lines(&mut text, &scenario, &plan);
         let drawn = plan.faults.iter().filter(|fault| fault.rule == 0).count();
         for wanted in [
-            "rule 1    mix of crash_loop 3, pause 1; at random, 3 m 00 s apart on average, from 60 s: ",
-            "time",
+            "rule 1    one of these 2 each time, by their shares; at random, 3 m 00 s apart on average, from 60.0 s: ",
+            " by this seed; ",
+            "               75.0 %  crash_loop target secondary, times 3, every 2.00 s\n",
+            "               25.0 %  pause target primary, for 30.0 s\n",
             "waits up to 2 m 00 s for what is in the way",
             "rule 2    triggered by election, at least 2 m 00 s apart, 1 time at most; may take the majority away; \
              skipped when something is in the way",
             "  fault      9 m 00 s  f",
-            "stop target primary, restart_after 5 s",
+            "stop target primary, restart_after 5.00 s",
             "  fault     at election  f",
-            "kill target node1,node2, restart_after 10 s",
+            "kill target node1,node2, restart_after 10.0 s",
         ] {
             assert!(text.contains(wanted), "no {wanted:?} in\n{text}");
         }
         assert!(!text.contains("rule 3"), "{text}");
-        assert_eq!(text.lines().count(), 2 + drawn + 2, "{text}");
+        assert_eq!(text.lines().count(), 2 + 2 + drawn + 2, "{text}");
         // Counts are no durations.
-        assert!(!text.contains("times 3 s"), "{text}");
+        assert!(!text.contains("times 3.00 s"), "{text}");
     }
 }

@@ -35,12 +35,12 @@ fn a_mix_has_weights() {
     );
     refused(
         &fault("mix = [{ do = \"kill\" }, { do = \"pause\", weight = «0 }]\nfirst = \"1m\""),
-        r#""weight" in mix of [[fault]]: must be from 1 to 1000000, not 0"#,
-        "",
+        r#""weight" in mix.1 of [[fault]]: 0 is out of range"#,
+        "1",
     );
     refused(
         &fault("mix = [{ do = \"kill\" }, { do = «\"kil\" }]\nfirst = \"1m\""),
-        r#""do" in mix of [[fault]]: unknown fault kind "kil""#,
+        r#""do" in mix.1 of [[fault]]: unknown fault kind "kil""#,
         "did you mean \"kill\"?",
     );
 }
@@ -95,7 +95,7 @@ fn moments_trigger() {
         "when = \"election\"",
     );
     refused(
-        &fault("do = \"kill\"\nwhen = «\"election\"\nfirst = \"1m\""),
+        &fault("do = \"kill\"\nwhen = \"election\"\nfirst = «\"1m\""),
         r#""first" in [[fault]]: stands beside "when""#,
         "one of the two",
     );
