@@ -1,6 +1,6 @@
 //! The one list of fault kinds. Each kind describes itself in its own file; here it is only named.
 
-use crate::{Fault, Parameter, Parameters, hook, process, replication, server};
+use crate::{Fault, Parameter, Parameters, hook, network, process, replication, resource, server};
 
 /// One kind of fault, for people, for the checker and for whoever builds it.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ impl Need {
             Self::Managed => "a managed cluster",
             Self::ReplicaSet => "a replica set",
             Self::ThreeMembers => "a replica set of three members or more",
-            Self::Proxies => "a managed replica set (its proxies)",
+            Self::Proxies => "a managed cluster (its proxies)",
             Self::TestCommands => "servers with test commands",
             Self::Root => "root",
             Self::CgroupIo => "control groups for block devices (root)",
@@ -72,10 +72,14 @@ impl Need {
 pub const KINDS: &[Kind] = &[
     process::KILL, process::STOP, process::PAUSE, process::CRASH_LOOP, process::ROLLING_RESTART,
     process::KILL_ALL, process::MAJORITY_LOSS, process::WIPE, process::RESTART_WITH,
+    network::DROP_CONNECTIONS, network::REFUSE, network::ACCEPT_CLOSE, network::BLACK_HOLE, network::LATENCY,
+    network::BANDWIDTH, network::CUT_REPLY, network::DROP_NTH, network::PARTITION, network::FLAP,
+    network::CONNECTION_STORM,
     replication::STEPDOWN, replication::FREEZE, replication::LAG, replication::RECONFIG,
     replication::REMOVE_MEMBER, replication::SMALL_OPLOG,
     server::FAIL_COMMAND, server::FAILPOINT, server::SET_PARAMETER, server::INDEX_BUILD, server::COMPACT,
     server::KILL_OPERATIONS,
+    resource::SLOW_DISK, resource::COLD_CACHE, resource::MEMORY_PRESSURE, resource::CPU_PRESSURE,
     hook::HOOK,
 ];
 

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bson::Document;
 use serde::{Deserialize, Serialize};
 
+use crate::network::Network;
 use crate::{CommandError, FaultError};
 
 /// The members as they are right now, each asked directly.
@@ -46,6 +47,14 @@ pub struct Member {
     pub role: Role,
     /// Election term as this member knows it; `None` when it does not answer or has none.
     pub term: Option<i64>,
+}
+
+impl Member {
+    /// Whether it leads or follows.
+    #[must_use]
+    pub const fn is_well(&self) -> bool {
+        matches!(self.role, Role::Primary | Role::Secondary | Role::Standalone)
+    }
 }
 
 /// What a member is.
@@ -132,6 +141,12 @@ pub trait Deployment: Send + Sync {
     /// Waits until a node's process has ended, at most `deadline`.
     async fn wait_exit(&self, node: &str, deadline: Duration) -> Result<Exit, FaultError>;
 
+    /// From now on the end of a node's process is the doing of a fault (`expected`), or again a finding.
+    async fn expect_end(&self, node: &str, expected: bool) -> Result<(), FaultError> {
+        let _nobody_counts = (node, expected);
+        Ok(())
+    }
+
     /// Starts a node again on its old port and data. Does nothing when it runs.
     async fn start(&self, node: &str) -> Result<i32, FaultError>;
 
@@ -143,6 +158,11 @@ pub trait Deployment: Send + Sync {
 
     /// How a client reaches the node: `host:port`, through the proxy where there is one.
     fn address(&self, node: &str) -> Option<String>;
+
+    /// The proxies between everybody and every node; `None`: there are none.
+    fn network(&self) -> Option<&Network> {
+        None
+    }
 
     /// Where the node lives; `None`: not on this machine, or unknown.
     fn place(&self, node: &str) -> Option<Place> {

@@ -22,9 +22,12 @@ pub mod catalog;
 mod deployment;
 mod hook;
 pub mod life;
+pub mod network;
 mod parameter;
 pub mod process;
+mod proof;
 pub mod replication;
+pub mod resource;
 pub mod server;
 mod site;
 mod spec;
@@ -32,7 +35,10 @@ mod target;
 pub mod undo;
 
 pub use deployment::{Deployment, Exit, LaunchOptions, Member, Place, Role, View};
-pub use parameter::{FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, target};
+pub use parameter::{
+    FOR_30_S, Parameter, Preset, TARGET_PRIMARY, TARGET_SECONDARY, Takes, held_for, party, target,
+};
+pub use proof::Proof;
 pub use site::Site;
 pub use spec::{Parameters, Spec};
 pub use target::{NodeTarget, majority_of};

@@ -20,6 +20,8 @@ pub struct Parameter {
 pub enum Takes {
     /// Whom to hit: a word or names of nodes. JSON: a text.
     Target,
+    /// Like a target, or `clients`: whose connections to hit. JSON: a text.
+    Party,
     /// A duration, "30s". JSON: seconds.
     Duration,
     /// A duration with a sign, "-2h". JSON: seconds.
@@ -51,6 +53,10 @@ impl Takes {
         match self {
             Self::Target => {
                 "primary, secondary, any, all, majority, minority or names of nodes (\"node1,node2\")".into()
+            }
+            Self::Party => {
+                "primary, secondary, any, all, majority, minority, clients or names of nodes (\"node1,node2\")"
+                    .into()
             }
             Self::Duration => "a duration, \"10s\"".into(),
             Self::Shift => "a duration with its sign, \"-90s\"".into(),
@@ -131,6 +137,12 @@ pub const FOR_30_S: Parameter = held_for(30.0);
 #[must_use]
 pub const fn target(default: &'static str) -> Parameter {
     Parameter { name: "target", takes: Takes::Target, default: Preset::Text(default), about: "whom to hit" }
+}
+
+/// `target` of a fault of the network, with this default.
+#[must_use]
+pub const fn party(default: &'static str) -> Parameter {
+    Parameter { takes: Takes::Party, about: "whose connections to hit", ..target(default) }
 }
 
 /// `for` with this default.

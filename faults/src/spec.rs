@@ -129,11 +129,22 @@ impl Parameters {
         self.0.contains_key(name)
     }
 
-    /// The target in `name`.
+    /// The nodes that `name` targets.
     ///
     /// # Errors
-    /// When it is no target.
+    /// When it is no target, or the clients.
     pub fn target(&self, name: &str) -> Read<NodeTarget> {
+        match self.party(name)? {
+            NodeTarget::Clients => Err(format!("{name}: clients are hit by faults of the network only")),
+            target => Ok(target),
+        }
+    }
+
+    /// Whose connections `name` means: those of nodes, or of the clients.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn party(&self, name: &str) -> Read<NodeTarget> {
         self.text(name)?.parse().map_err(|why| format!("{name}: {why}"))
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::doc;
+use faults::network::Network;
 use faults::{Deployment, Exit, FaultError};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -16,7 +17,9 @@ use super::ClusterError;
 use super::binary::Binary;
 use super::kept::{self, Kept, KeptNode, node_name};
 use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
+use super::port::Ports;
 use super::process::Lifetime;
+use super::proxies;
 use super::replica_set::{self, SET_NAME};
 use crate::clock::{Clock, Moment};
 use crate::event::{Event, Events};
@@ -56,6 +59,8 @@ pub struct Start<'a> {
 pub struct ManagedCluster {
     nodes: Vec<Arc<Node>>,
     topology: Topology,
+    /// In front of the nodes, if the scenario wants it.
+    network: Option<Network>,
     events: Events,
     /// One task per process: reaps it and reports its end.
     reapers: Mutex<JoinSet<()>>,
@@ -76,12 +81,19 @@ impl ManagedCluster {
         let clock = events.clock();
         let kept = kept::take_over(start, clock, stop).await?;
         let port = |n: u8| kept.as_ref().and_then(|k| k.nodes.get(usize::from(n) - 1)).map(|node| node.port);
-        let nodes: Result<Vec<_>, _> = (1..=start.settings.members)
-            .map(|n| Node::new(node_settings(start, n), port(n), clock).map(Arc::new))
-            .collect();
+        let node = |n: u8| {
+            let ports = Ports::new(port(n), start.settings.proxies)?;
+            Node::new(node_settings(start, n), ports, clock).map(Arc::new)
+        };
+        let nodes = (1..=start.settings.members).map(node).collect::<Result<Vec<_>, _>>()?;
+        let network = match start.settings.proxies {
+            true => Some(proxies::open(&nodes, kept.is_some()).await?),
+            false => None,
+        };
         let cluster = Self {
-            nodes: nodes?,
+            nodes,
             topology: start.settings.topology,
+            network,
             events: events.clone(),
             reapers: Mutex::default(),
         };
@@ -115,7 +127,7 @@ impl ManagedCluster {
         if start.lifetime == Lifetime::Detached {
             return Ok(());
         }
-        let node = |node: &Arc<Node>| KeptNode { name: node.name().into(), port: node.port() };
+        let node = |node: &Arc<Node>| KeptNode { name: node.name().into(), port: node.ports().public };
         Kept::new(self.topology, self.nodes.iter().map(node).collect(), true).write(&start.dir)
     }
 
@@ -139,7 +151,10 @@ impl ManagedCluster {
         for _ in 0..PORT_TRIES {
             match node.ready(START_DEADLINE).await {
                 Err(error) if error.is_address_in_use() => {
-                    node.move_port()?;
+                    node.set_ports(node.ports().moved()?);
+                    if let Some(network) = &self.network {
+                        network.set_upstream(node.name(), node.ports().own);
+                    }
                     self.launch(node).await?;
                 }
                 result => return result,
@@ -151,7 +166,12 @@ impl ManagedCluster {
     pub(super) async fn launch(&self, node: &Arc<Node>) -> Result<i32, ClusterError> {
         let reaper = node.spawn()?;
         let pid = node.process().map_or(0, |p| p.pid());
-        self.events.send(Event::NodeStarted { node: node.name().into(), pid, port: node.port() }).await;
+        // Before it dials anybody: by its process a connection is known as its own.
+        if let Some(network) = &self.network {
+            network.set_pid(node.name(), Some(pid));
+        }
+        let port = node.ports().public;
+        self.events.send(Event::NodeStarted { node: node.name().into(), pid, port }).await;
         let (node, events) = (Arc::clone(node), self.events.clone());
         let mut reapers = self.reapers.lock().await;
         while reapers.try_join_next().is_some() {}
@@ -173,6 +193,12 @@ impl ManagedCluster {
     #[must_use]
     pub fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
+    }
+
+    /// The proxies in front of its nodes; `None`: there are none.
+    #[must_use]
+    pub const fn proxies(&self) -> Option<&Network> {
+        self.network.as_ref()
     }
 
     /// How a driver reaches it.
@@ -242,6 +268,11 @@ impl ManagedCluster {
         }
         let mut reapers = self.reapers.lock().await;
         while reapers.join_next().await.is_some() {}
+        if let Some(network) = &self.network {
+            for what in network.stop().await {
+                self.events.send(Event::Note { text: format!("proxies: {what}") }).await;
+            }
+        }
     }
 
     /// A clean shutdown of all at once. By SIGTERM alone, the primary would wait 15 s for a successor.

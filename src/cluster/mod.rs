@@ -5,7 +5,9 @@ mod kept;
 mod managed;
 mod node;
 pub mod playground;
+mod port;
 mod process;
+mod proxies;
 mod reach;
 mod replica_set;
 
@@ -15,6 +17,7 @@ use std::path::{Path, PathBuf};
 pub use binary::Binary;
 pub use managed::{ManagedCluster, Start};
 pub use process::Lifetime;
+pub use proxies::Passage;
 
 /// A cluster could not be started or asked.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +39,8 @@ pub enum ClusterError {
     NoPrimary { seconds: f64, members: String },
     #[error("{path}: {why}")]
     Kept { path: PathBuf, why: String },
+    #[error("proxies in front of the servers: {0}")]
+    Proxies(String),
     #[error("the start was stopped")]
     Stopped,
     #[error("{0}")]

@@ -3,27 +3,22 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bson::{Document, doc};
 use faults::{Exit, LaunchOptions, Member, Role};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use wire::{CommandError, Connection};
 
 use super::ClusterError;
 use super::binary::Binary;
+use super::port::Ports;
 use super::process::{Command, Lifetime, Process, Reaper};
 use crate::clock::Clock;
 
 /// mongod's exit code when it cannot listen.
 pub const EXIT_ADDRESS_IN_USE: i32 = 48;
-/// Below the range from which the system takes the ports of outgoing connections.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
-const PORT_TRIES: u32 = 200;
 const POLL: Duration = Duration::from_millis(20);
 /// A healthy node answers `hello` within milliseconds; a paused one never does.
 const ASK_DEADLINE: Duration = Duration::from_millis(1_000);
@@ -55,7 +50,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Node {
     settings: Settings,
-    port: Mutex<u16>,
+    ports: Mutex<Ports>,
     process: Mutex<Option<Arc<Process>>>,
     /// Length of its log and of its output when the process was started: what is before tells of others.
     written_before: Mutex<[u64; 2]>,
@@ -69,17 +64,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that is not started yet, on this port or a free one, with its folder made.
+    /// A node that is not started yet, with its folder made.
     ///
     /// # Errors
-    /// When the folder cannot be made or no port is free.
-    pub fn new(settings: Settings, port: Option<u16>, clock: Clock) -> Result<Self, ClusterError> {
+    /// When the folder cannot be made.
+    pub fn new(settings: Settings, ports: Ports, clock: Clock) -> Result<Self, ClusterError> {
         let db = settings.dir.join("db");
         std::fs::create_dir_all(&db).map_err(|e| ClusterError::folder(&db, &e))?;
-        let port = Mutex::new(port.map_or_else(free_port, Ok)?);
         Ok(Self {
             settings,
-            port,
+            ports: Mutex::new(ports),
             process: Mutex::new(None),
             written_before: Mutex::default(),
             end_expected: Mutex::new(false),
@@ -101,16 +95,22 @@ impl Node {
         &self.settings.dir
     }
 
-    /// Its port on 127.0.0.1.
+    /// Its ports on 127.0.0.1.
     #[must_use]
-    pub fn port(&self) -> u16 {
-        *lock(&self.port)
+    pub fn ports(&self) -> Ports {
+        *lock(&self.ports)
     }
 
-    /// `127.0.0.1:port`.
+    /// How others reach it: `127.0.0.1:port`, that of its proxy where there is one.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port())
+        format!("127.0.0.1:{}", self.ports().public)
+    }
+
+    /// How we reach it, past its proxy: no fault of the network keeps us from looking.
+    #[must_use]
+    pub fn own_address(&self) -> String {
+        format!("127.0.0.1:{}", self.ports().own)
     }
 
     /// Its log.
@@ -168,13 +168,9 @@ impl Node {
         Ok(reaper)
     }
 
-    /// Moves to another free port: only before its replica set is initiated.
-    ///
-    /// # Errors
-    /// When no port is free.
-    pub fn move_port(&self) -> Result<(), ClusterError> {
-        *lock(&self.port) = free_port()?;
-        Ok(())
+    /// Moves to other ports, while it does not run and only before its replica set is initiated.
+    pub fn set_ports(&self, ports: Ports) {
+        *lock(&self.ports) = ports;
     }
 
     fn arguments(&self) -> Vec<String> {
@@ -182,7 +178,7 @@ impl Node {
         #[expect(clippy::cast_precision_loss, reason = "a cache size; mongod takes a fraction of GB")]
         let cache_gib = s.cache_bytes as f64 / f64::from(1 << 30);
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
-        let mut all: Vec<String> = vec!["--port".into(), self.port().to_string()];
+        let mut all: Vec<String> = vec!["--port".into(), self.ports().own.to_string()];
         all.extend(["--bind_ip".into(), "127.0.0.1".into(), "--nounixsocket".into()]);
         all.extend(["--dbpath".into(), text(s.dir.join("db"))]);
         all.extend(["--logpath".into(), text(self.log_path()), "--logappend".into()]);
@@ -304,7 +300,7 @@ impl Node {
         let mut slot = self.connection.lock().await;
         let fresh = slot.as_ref().is_none_or(Connection::is_broken);
         if fresh {
-            *slot = Some(Connection::connect(&self.address(), deadline).await?);
+            *slot = Some(Connection::connect(&self.own_address(), deadline).await?);
         }
         let Some(connection) = slot.as_mut() else {
             return Err(CommandError::Timeout(deadline));
@@ -313,7 +309,7 @@ impl Node {
         match answer {
             // The process behind a kept connection may have been restarted: ask the new one.
             Err(CommandError::Io(_)) if !fresh => {
-                let mut again = Connection::connect(&self.address(), deadline).await?;
+                let mut again = Connection::connect(&self.own_address(), deadline).await?;
                 let answer = again.command(database, command, deadline).await;
                 *slot = Some(again);
                 answer
@@ -371,16 +367,6 @@ fn role_of(hello: &Document) -> Role {
         (false, true) => Role::Secondary,
         (false, false) => Role::Other,
     }
-}
-
-/// A port on which nobody listens right now. Somebody may take it before mongod does: then mongod exits
-/// with "address in use", and the caller tries another one.
-fn free_port() -> Result<u16, ClusterError> {
-    let mut rng = ChaCha8Rng::seed_from_u64(crate::entropy::draw());
-    (0..PORT_TRIES)
-        .map(|_| rng.random_range(PORTS))
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .ok_or(ClusterError::NoPort)
 }
 
 /// What was appended to a file; empty when it cannot be read.

@@ -85,7 +85,7 @@ pub fn save(dir: &Path, cluster: &ManagedCluster, binary: &Binary) -> Result<Pla
             name: node.name().into(),
             pid,
             start_ticks: start_ticks(pid).unwrap_or_default(),
-            port: node.port(),
+            port: node.ports().public,
             dir: node.dir().into(),
         }
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bson::Document;
+use faults::network::Network;
 use faults::{Deployment, Exit, FaultError, LaunchOptions, Place, View};
 use tokio::task::JoinSet;
 use wire::CommandError;
@@ -68,6 +69,16 @@ impl Deployment for ManagedCluster {
         })
     }
 
+    async fn expect_end(&self, node: &str, expected: bool) -> Result<(), FaultError> {
+        let node = self.node(node)?;
+        if expected {
+            node.expect_end();
+        } else {
+            let _forgotten = node.take_end_expected();
+        }
+        Ok(())
+    }
+
     async fn start(&self, node: &str) -> Result<i32, FaultError> {
         let node = self.node(node)?;
         if let Some(process) = node.process() {
@@ -120,6 +131,10 @@ impl Deployment for ManagedCluster {
 
     fn address(&self, node: &str) -> Option<String> {
         Some(self.node(node).ok()?.address())
+    }
+
+    fn network(&self) -> Option<&Network> {
+        self.proxies()
     }
 
     fn place(&self, node: &str) -> Option<Place> {

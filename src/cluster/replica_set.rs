@@ -14,7 +14,7 @@ use crate::clock::Clock;
 /// Name of every replica set of ours.
 pub const SET_NAME: &str = "soak";
 /// From "all answer" to "a majority write went through"; the election timeout comes on top.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 const COMMAND_DEADLINE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{self, Clock};
-use crate::cluster::{self, Binary, Lifetime, ManagedCluster, Start};
+use crate::cluster::{self, Binary, Lifetime, ManagedCluster, Passage, Start};
 use crate::dataset::Documents;
 use crate::event::{Event, Events, Phase};
 use crate::exit::Outcome;
@@ -112,7 +112,7 @@ pub async fn run(request: Request, stop: Stop) -> Result<Finished, CannotRun> {
         goal: request.goal,
         drop: request.drop,
     };
-    write_manifest(&ctx, binary.as_ref(), &Value::Null)?;
+    write_manifest(&ctx, binary.as_ref(), &Value::Null, None)?;
     ctx.progress.say(&format!("{}: seed {}, {}", ctx.scenario.name, ctx.plan.seed, ctx.dir.display()));
     let mut tasks = JoinSet::new();
     let recorder = Recorder::new(&ctx.dir, &recorded_workloads(&ctx.scenario))?;
@@ -160,11 +160,19 @@ fn recorded_workloads(scenario: &Scenario) -> Vec<recorder::Workload> {
     scenario.workloads.iter().map(recorded).collect()
 }
 
-fn write_manifest(ctx: &Context, binary: Option<&Binary>, servers: &Value) -> io::Result<()> {
+fn write_manifest(
+    ctx: &Context,
+    binary: Option<&Binary>,
+    servers: &Value,
+    passage: Option<Passage>,
+) -> io::Result<()> {
     let mut manifest = directory::manifest(&ctx.dir, &ctx.scenario, ctx.plan.seed, binary, servers);
     manifest["goal"] = if ctx.goal == Goal::Run { "run" } else { "load" }.into();
     manifest["verify"] = (ctx.goal == Goal::Load { verify: true }).into();
     manifest["dataset"]["seed"] = ctx.data_seed().into();
+    if let Some(passage) = passage {
+        manifest["proxies"] = serde_json::to_value(passage)?;
+    }
     manifest["started_at"] = clock::rfc3339(ctx.clock.wall(Duration::ZERO)).into();
     directory::write_manifest(&ctx.dir, &manifest)
 }
@@ -278,7 +286,8 @@ async fn with_cluster(
     let connected = or_stop(ctx, connecting).await?.map_err(Early::Broken)?;
     let servers = or_stop(ctx, client::describe(&connected)).await?;
     let client = connected.client;
-    write_manifest(ctx, binary, &servers).map_err(|e| Early::Broken(e.to_string()))?;
+    let passage = check_proxies(ctx, cluster, &client).await?;
+    write_manifest(ctx, binary, &servers, passage).map_err(|e| Early::Broken(e.to_string()))?;
     let loaded = data::load(ctx, &client, documents.clone()).await;
     client::shut_down(client).await;
     if ctx.goal != Goal::Run {
@@ -306,6 +315,27 @@ async fn with_cluster(
     let verified = data::verify(ctx, &client, documents, &ledger).await;
     client::shut_down(client).await;
     verified
+}
+
+/// Proves that the faults of the network will reach what this client does, and says what the proxies cost.
+async fn check_proxies(
+    ctx: &Context,
+    cluster: Option<&Arc<ManagedCluster>>,
+    client: &mongodb::Client,
+) -> Result<Option<Passage>, Early> {
+    let Some(cluster) = cluster else { return Ok(None) };
+    let admin = client.database("admin");
+    let ask = async || admin.run_command(bson::doc! { "ping": 1 }).await.is_ok();
+    let checked = or_stop(ctx, cluster.check_proxies(ask)).await?;
+    let passage = checked.map_err(|error| Early::Broken(error.to_string()))?;
+    if let Some(Passage { direct_us, through_us, .. }) = passage {
+        let text = format!(
+            "proxies carry all connections; a round trip takes {through_us:.0} us through them, {direct_us:.0} us \
+             past them (medians)"
+        );
+        ctx.events.send(Event::Note { text }).await;
+    }
+    Ok(passage)
 }
 
 /// Runs a future of ours until it ends or the user asks to stop. Driver calls inside go on in their tasks

@@ -31,10 +31,8 @@ const MOST_WEIGHT: u32 = 1_000_000;
 /// Kinds of the contract that this version does not know.
 #[rustfmt::skip]
 const KINDS_LATER: &[&str] = &[
-    "drop_connections", "refuse", "accept_close", "black_hole", "latency", "bandwidth", "cut_reply",
-    "partition", "flap", "connection_storm",
     "move_chunks", "balancer", "split", "jumbo", "hot_shard", "move_primary", "add_shard", "remove_shard",
-    "disk_full", "slow_disk", "stall_disk", "cold_cache", "memory_pressure", "cpu_pressure", "fd_limit",
+    "disk_full", "stall_disk", "fd_limit",
     "clock_skew",
     "upgrade", "set_compatibility", "chaos_mesh",
 ];
@@ -131,7 +129,7 @@ fn action(node: &Node<'_>) -> Option<FaultSpec> {
 /// One parameter as the fault wants it.
 fn parameter_value(takes: Takes, value: &DeValue<'_>) -> Result<Value, Refusal> {
     Ok(match takes {
-        Takes::Target => target(value)?.to_string().into(),
+        Takes::Target | Takes::Party => target(value)?.to_string().into(),
         Takes::Duration => duration(value)?.as_secs_f64().into(),
         Takes::Shift => shift(value)?.into(),
         Takes::Count => count(value)?.into(),

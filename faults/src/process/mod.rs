@@ -10,6 +10,7 @@ mod tests;
 mod wipe;
 
 pub use crash_loop::CRASH_LOOP;
+pub(crate) use end::back;
 pub use end::{KILL, KILL_ALL, MAJORITY_LOSS, STOP};
 pub use pause::PAUSE;
 pub use restart_with::RESTART_WITH;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::catalog::{Kind, Need};
 use crate::{
-    Evidence, FOR_30_S, Fault, FaultError, Harm, Memo, NodeTarget, Role, Site, TARGET_PRIMARY, facts,
+    Evidence, FOR_30_S, Fault, FaultError, Harm, Memo, NodeTarget, Proof, Role, Site, TARGET_PRIMARY, facts,
 };
 
 const SIGSTOP: i32 = 19;
@@ -52,7 +52,10 @@ impl Fault for Pause {
 
     async fn prepare(&self, site: &Site<'_>) -> Result<Memo, FaultError> {
         let pid = site.on.pid(site.node).await.ok_or_else(|| site.nothing_to_do("was not running"))?;
-        Ok(facts([("pid", json!(pid))]))
+        let data = site.on.place(site.node).map(|place| place.data);
+        // A process that is not on this machine has only its number.
+        let proof = Proof::of(pid, data.as_deref()).filter(Proof::holds);
+        Ok(proof.map_or_else(|| facts([("pid", json!(pid))]), |proof| proof.memo()))
     }
 
     async fn inject(&self, site: &Site<'_>, memo: &Memo) -> Result<Evidence, FaultError> {
@@ -83,7 +86,8 @@ impl Fault for Pause {
 
     async fn lift(&self, site: &Site<'_>, memo: &Memo) -> Result<Evidence, FaultError> {
         let pid = site.on.pid(site.node).await;
-        if pid.is_none() || pid.map(i64::from) != memo["pid"].as_i64() {
+        let another = Proof::noted(memo).is_some_and(|proof| !proof.holds());
+        if another || pid.is_none() || pid.map(i64::from) != memo["pid"].as_i64() {
             // It died in its pause, or is another process by now: that one was never stopped.
             return Ok(facts([("target_gone", json!(true)), ("pid_after", json!(pid))]));
         }

@@ -157,6 +157,23 @@ async fn a_process_that_died_in_its_pause_is_gone_and_its_successor_is_left_alon
 }
 
 #[tokio::test]
+async fn another_process_with_the_same_number_is_left_alone_after_a_pause() {
+    let own = i32::try_from(std::process::id()).unwrap();
+    let (table, fault) = (Table::new(), Spec::new("pause", &json!({})).unwrap().build());
+    *table.running.lock().unwrap() = [Some(own), None];
+    let before = table.view().await;
+    let site = site(&table, "node1", &before);
+    let mut memo = fault.prepare(&site).await.unwrap();
+    let begun = memo["start_ticks"].as_u64().unwrap();
+    memo.insert("start_ticks".into(), json!(begun - 1));
+    let lifted = fault.lift(&site, &memo).await.unwrap();
+    assert_eq!(lifted["target_gone"], true);
+    assert_eq!(table.pid("node1").await, Some(own), "it got the signal");
+    memo.insert("start_ticks".into(), json!(begun));
+    assert_eq!(fault.lift(&site, &memo).await.unwrap()["signal"], 18);
+}
+
+#[tokio::test]
 async fn targets_are_words_until_they_meet_a_view() {
     let mut view = Table::new().view().await;
     let nodes = |view: &View, target: &str, tie| target.parse::<NodeTarget>().unwrap().resolve(view, tie);
