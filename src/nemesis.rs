@@ -128,11 +128,7 @@ impl Nemesis {
 
     /// The faults of one rule that wait for their moment, one after the other. A moment that lasts triggers one of
     /// them only: before the next, it must be over and come again.
-    async fn triggered(
-        &self,
-        faults: &[(usize, Trigger, PlannedFault)],
-        mut signs: watch::Receiver<Signs>,
-    ) {
+    async fn triggered(&self, faults: &[(usize, Trigger, PlannedFault)], mut signs: watch::Receiver<Signs>) {
         let mut not_before = self.start;
         for (number, (place, trigger, planned)) in faults.iter().enumerate() {
             let every = Duration::from_secs_f64(trigger.every_s);
@@ -263,8 +259,7 @@ impl Nemesis {
         let clock = self.events.clock();
         let look = async {
             let mut last = self.last_look.lock().await;
-            let fresh =
-                |look: &Look| look.ended == self.claims.ended() && clock.now() < look.at + POLL;
+            let fresh = |look: &Look| look.ended == self.claims.ended() && clock.now() < look.at + POLL;
             if let Some(look) = last.as_ref().filter(|look| fresh(look)) {
                 return look.clone();
             }

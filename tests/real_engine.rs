@@ -84,7 +84,8 @@ async fn real_faults_take_turns() {
         panic!("{report:#}")
     };
     // A kill that came while the roll went on was kept back until it was over.
-    let time = |fault: &Value, name: &str| fault[name].as_f64().unwrap_or_else(|| panic!("{name}: {fault:#}"));
+    let time =
+        |fault: &Value, name: &str| fault[name].as_f64().unwrap_or_else(|| panic!("{name}: {fault:#}"));
     assert!(time(kill, "planned_s") < time(roll, "lifted_s"), "{kill:#}");
     assert!(time(kill, "injected_s") >= time(roll, "lifted_s"), "{kill:#}");
     let waited = dir.events_named("fault_waits");

@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn faults_count_once_for_each_role_that_they_met() {
-        let kill = |roles: &[Role], outcome| FaultRecord { roles: roles.to_vec(), outcome, ..fault("f", 9.0) };
+        let kill =
+            |roles: &[Role], outcome| FaultRecord { roles: roles.to_vec(), outcome, ..fault("f", 9.0) };
         let mut skipped = kill(&[], FaultOutcome::Skipped);
         skipped.injected_s = None;
         let faults = [

@@ -97,8 +97,11 @@ impl Lookout<'_> {
     }
 }
 
+/// Whether an answer says that it goes on.
+type Yes = fn(&Document) -> bool;
+
 /// What to ask a node, and what its answer means; `None`: no question of one node.
-fn question(cue: Cue) -> Option<(Document, fn(&Document) -> bool)> {
+fn question(cue: Cue) -> Option<(Document, Yes)> {
     match cue {
         Cue::Checkpoint => {
             let command = doc! { "serverStatus": 1, "repl": 0, "metrics": 0, "locks": 0, "tcmalloc": 0 };
@@ -123,7 +126,8 @@ fn question(cue: Cue) -> Option<(Document, fn(&Document) -> bool)> {
 
 /// Older servers name it differently from newer ones (8.0).
 fn checkpoint_runs(status: &Document) -> bool {
-    let names = [("transaction", "transaction checkpoint currently running"), ("checkpoint", "progress state")];
+    let names =
+        [("transaction", "transaction checkpoint currently running"), ("checkpoint", "progress state")];
     let value = |(section, name)| {
         let section = status.get_document("wiredTiger").ok()?.get_document(section).ok()?;
         section.get(name).and_then(number)

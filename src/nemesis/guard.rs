@@ -37,7 +37,8 @@ impl Grip {
     pub(super) fn new(id: &str, kind: &'static str, fault: &dyn Fault, nodes: Vec<String>) -> Self {
         let harm = fault.harm();
         // Whoever writes "all" or "majority" for a fault that takes nodes down at once has asked for it.
-        let asked = harm == Harm::TakesDown && matches!(fault.target(), NodeTarget::All | NodeTarget::Majority);
+        let asked =
+            harm == Harm::TakesDown && matches!(fault.target(), NodeTarget::All | NodeTarget::Majority);
         Self {
             fault: id.into(),
             kind,

@@ -193,16 +193,19 @@ fn effective(told: &[Event]) -> usize {
 }
 
 fn waits(told: &[Event]) -> Vec<(&str, &str)> {
-    let fits = |event| match event {
-        &Event::FaultWaits { ref fault, ref reason } => Some((fault.as_str(), reason.as_str())),
-        _ => None,
-    };
-    told.iter().filter_map(fits).collect()
+    let mut found = Vec::new();
+    for event in told {
+        if let Event::FaultWaits { fault, reason } = event {
+            found.push((fault.as_str(), reason.as_str()));
+        }
+    }
+    found
 }
 
 #[tokio::test]
 async fn a_node_is_hit_by_one_fault_after_the_other() {
-    let told = Run::of(vec![kill("f1", 10, "node2", 400, 60.0), kill("f2", 50, "node2", 1, 60.0)]).end().await;
+    let told =
+        Run::of(vec![kill("f1", 10, "node2", 400, 60.0), kill("f2", 50, "node2", 1, 60.0)]).end().await;
     assert_eq!(effective(&told), 2, "{told:#?}");
     assert_eq!(waits(&told), [("f2", "node2 is still held by f1 (kill)")]);
     assert!(place(&told, lifted("f1")) < place(&told, injected("f2")), "{told:#?}");

@@ -53,8 +53,7 @@ fn golden() {
 fn workloads_change_nothing() {
     let plan = Plan::new(&scenario(TEXT), 42);
     let other = TEXT.replace("workers = 4", "workers = 64\nrate = \"5/s\"");
-    let other =
-        format!("{other}\n[[workload]]\nname = \"v\"\nop = \"insert\"\n[dataset]\ndocuments = 5\n");
+    let other = format!("{other}\n[[workload]]\nname = \"v\"\nop = \"insert\"\n[dataset]\ndocuments = 5\n");
     assert_eq!(Plan::new(&scenario(&other), 42), plan);
 }
 
@@ -156,7 +155,8 @@ fn a_rule_changes_no_other() {
         let plan = Plan::new(&scenario(text), 42);
         plan.faults.into_iter().filter(|f| f.rule == rule).map(|f| (f.at_s, f.r#do, f.tie)).collect()
     };
-    let other = CHANCE.replace("at = [\"30m\"]", "random = { mean = \"1m\" }").replace("weight = 3", "weight = 1");
+    let other =
+        CHANCE.replace("at = [\"30m\"]", "random = { mean = \"1m\" }").replace("weight = 3", "weight = 1");
     assert_eq!(of_rule(CHANCE, 1), of_rule(&other, 1));
     let times = |text: &str| of_rule(text, 0).into_iter().map(|(at_s, ..)| at_s).collect::<Vec<_>>();
     assert_eq!(times(CHANCE), times(&other), "the weights of a mix change no time");

@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn a_matrix_has_the_columns_that_it_needs() {
-        let cell = |kind: &str, role, effective, other| Coverage { kind: kind.into(), role, effective, other };
+        let cell =
+            |kind: &str, role, effective, other| Coverage { kind: kind.into(), role, effective, other };
         let mut text = String::new();
         matrix(
             &mut text,

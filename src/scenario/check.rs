@@ -13,8 +13,8 @@ use super::path::KeyPath;
 use super::table::{Log, Refusal};
 use super::words::Names;
 use super::{
-    AfterOutage, Cluster, Dataset, Engine, Op, OpKind, ReadConcern, ReadPreference, Scenario,
-    Topology, Workload, WriteConcern, content,
+    AfterOutage, Cluster, Dataset, Engine, Op, OpKind, ReadConcern, ReadPreference, Scenario, Topology,
+    Workload, WriteConcern, content,
 };
 
 /// More faults than this in one run is a mistake in a unit.

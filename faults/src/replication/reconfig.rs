@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::config;
 use crate::catalog::{Kind, Need};
 use crate::{
-    Evidence, FOR_30_S, Fault, FaultError, Harm, Memo, NodeTarget, Parameter, Preset, Reach,
-    Site, TARGET_SECONDARY, Takes, facts,
+    Evidence, FOR_30_S, Fault, FaultError, Harm, Memo, NodeTarget, Parameter, Preset, Reach, Site,
+    TARGET_SECONDARY, Takes, facts,
 };
 
 /// `replSetReconfig` of one field or more of some members.

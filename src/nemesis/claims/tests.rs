@@ -117,7 +117,13 @@ fn what_was_seen_before_a_fault_ended_is_not_believed() {
 #[derive(Clone, Debug)]
 enum Step {
     /// A fault wants nodes; `old`: with what was seen at the step before.
-    Strike { place: usize, kind: usize, nodes: u8, allowed: bool, old: bool },
+    Strike {
+        place: usize,
+        kind: usize,
+        nodes: u8,
+        allowed: bool,
+        old: bool,
+    },
     /// A fault that holds shows its effect, or ends, by its number.
     Strikes(usize),
     Ends(usize),

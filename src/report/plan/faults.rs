@@ -133,8 +133,8 @@ at = ["9m"]
 
     #[test]
     fn rules_and_faults_are_readable() {
-        let scenario =
-            parse(&Source { path: PathBuf::from("x.toml"), text: TEXT.into() }).unwrap_or_else(|p| panic!("{p}"));
+        let scenario = parse(&Source { path: PathBuf::from("x.toml"), text: TEXT.into() })
+            .unwrap_or_else(|p| panic!("{p}"));
         let plan = Plan::new(&scenario, 42);
         let mut text = String::new();
         lines(&mut text, &scenario, &plan);

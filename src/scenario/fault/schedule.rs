@@ -76,7 +76,11 @@ fn repeated(table: &Table<'_>, first: &Node<'_>) -> Option<When> {
         }
         (Some(every), given) => {
             let (every, read) = (every.read(positive_duration), given.as_ref().map(|node| node.read(times)));
-            Some(When::Every { first: first?, every: every?, times: read.map_or(Some(None), |t| t.map(Some))? })
+            Some(When::Every {
+                first: first?,
+                every: every?,
+                times: read.map_or(Some(None), |t| t.map(Some))?,
+            })
         }
     }
 }

@@ -77,7 +77,8 @@ fn random_times_have_a_mean() {
 #[test]
 fn moments_trigger() {
     for cue in Cue::ALL {
-        let rule = rule(&format!("do = \"kill\"\nwhen = \"{cue}\"\nafter = \"1m\"\nevery = \"2m\"\ntimes = 3"));
+        let rule =
+            rule(&format!("do = \"kill\"\nwhen = \"{cue}\"\nafter = \"1m\"\nevery = \"2m\"\ntimes = 3"));
         assert_eq!(rule.when, When::Cued { cue, after: S(60), every: S(120), times: 3 });
         // Its moment would be over.
         assert_eq!(rule.wait, Duration::ZERO);
@@ -129,7 +130,9 @@ fn the_majority_is_kept_unless_the_rule_says_otherwise() {
         "may_be_lost",
     );
     // What only slows takes nobody away, and some kinds are meant to take the majority away.
-    rule("do = { set_parameter = { target = \"node1,node2\", name = \"ttlMonitorEnabled\", value = false } }\nat = [\"1m\"]");
+    rule(
+        "do = { set_parameter = { target = \"node1,node2\", name = \"ttlMonitorEnabled\", value = false } }\nat = [\"1m\"]",
+    );
     rule("do = \"majority_loss\"\nat = [\"1m\"]");
     rule("do = { kill = { target = \"all\" } }\nat = [\"1m\"]");
 }
