@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use faults::Evidence;
+use faults::{Evidence, Role};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc};
 
@@ -58,12 +58,22 @@ pub enum Event {
         /// How long it took.
         seconds: f64,
     },
+    /// The time of a fault has come, and something is in its way.
+    FaultWaits {
+        /// Its id in the plan.
+        fault: String,
+        /// What is in its way.
+        reason: String,
+    },
     /// The first command of a fault was issued.
     FaultInjected {
         /// Its id in the plan.
         fault: String,
         /// The nodes that its target became.
         nodes: Vec<String>,
+        /// What each of them was, in their order. Runs of older versions do not know.
+        #[serde(default)]
+        roles: Vec<Role>,
     },
     /// A step of a fault was done on one node, with what was seen.
     FaultStep {

@@ -120,6 +120,7 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
         workloads,
         load: record.load.clone(),
         faults,
+        coverage: analysis::coverage::measure(&recording.faults),
         sweep,
         find_max,
         ledger: record.ledger.clone(),

@@ -133,7 +133,8 @@ fn words(event: &Event) -> Option<String> {
             let result = if *complete { "all are there" } else { "NOT as loaded" };
             format!("every loaded key looked up in {}: {result}", duration_s(*seconds))
         }
-        Event::FaultInjected { fault, nodes } => format!("{fault} injected on {}", nodes.join(", ")),
+        Event::FaultWaits { fault, reason } => format!("{fault} waits: {reason}"),
+        Event::FaultInjected { fault, nodes, .. } => format!("{fault} injected on {}", nodes.join(", ")),
         Event::FaultEffective { fault } => format!("{fault} took effect"),
         Event::FaultLifted { fault } => format!("{fault} lifted"),
         Event::FaultEnded { outcome: FaultOutcome::Effective, .. } | Event::FaultStep { .. } => return None,

@@ -3,7 +3,7 @@
 //!
 //! Times are seconds from the start of the measured phase.
 
-use faults::{Evidence, Spec};
+use faults::{Evidence, Role, Spec};
 use serde::{Deserialize, Serialize};
 
 /// Everything that the measures need of one run.
@@ -13,7 +13,7 @@ pub struct Recording {
     pub duration_s: f64,
     /// One per workload of the scenario, in its order.
     pub workloads: Vec<WorkloadRecording>,
-    /// One per planned fault, in the order of their planned times.
+    /// One per planned fault, in the order of the plan.
     pub faults: Vec<FaultRecord>,
     /// The steps of a sweep that began, in order.
     pub steps: Vec<Step>,
@@ -183,8 +183,8 @@ pub struct FaultRecord {
     pub id: String,
     /// What was planned.
     pub spec: Spec,
-    /// Planned offset.
-    pub planned_s: f64,
+    /// Planned offset; `None`: it was to be triggered.
+    pub planned_s: Option<f64>,
     /// When the first command was issued.
     pub injected_s: Option<f64>,
     /// When the effect was seen.
@@ -193,6 +193,8 @@ pub struct FaultRecord {
     pub lifted_s: Option<f64>,
     /// Nodes it hit.
     pub nodes: Vec<String>,
+    /// What each of them was just before, in their order.
+    pub roles: Vec<Role>,
     /// How it went.
     pub outcome: FaultOutcome,
     /// Why, unless it was effective.
@@ -209,7 +211,7 @@ pub enum FaultOutcome {
     Effective,
     /// Nothing to do, or no effect seen.
     NotEffective,
-    /// Never injected: the run ended first, or the fault before it still held.
+    /// Never injected: the run ended first, what was in its way did not go away, or what it needs is not here.
     Skipped,
     /// The tester could not inject or lift it.
     Failed,

@@ -109,7 +109,7 @@ async fn healed_by_another(set: &Set) {
         let held = set.inject(kind, json!({ "target": "secondary", "for": 600.0 })).await.unwrap();
         let node = held.nodes[0].clone();
         drop(held);
-        let healed = life::heal(&*set.cluster, &set.undo, LONG).await.unwrap();
+        let healed = life::heal(&*set.cluster, &set.undo, Left::ByUs, LONG).await.unwrap();
         assert!(healed.len() == 1 && healed[0].result.is_ok(), "{kind}: {healed:?}");
         let pid = set.cluster.pid(&node).await.unwrap();
         assert!(!groups(pid).contains("mongosoak"), "{kind}: {}", groups(pid));

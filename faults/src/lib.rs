@@ -41,7 +41,7 @@ pub use parameter::{
 pub use proof::Proof;
 pub use site::Site;
 pub use spec::{Parameters, Spec};
-pub use target::NodeTarget;
+pub use target::{NodeTarget, majority_of};
 pub use wire::CommandError;
 
 use std::time::Duration;
@@ -77,8 +77,10 @@ pub enum Reach {
 pub enum Harm {
     /// It serves as before, perhaps more slowly.
     Slows,
-    /// It may be gone for the others.
+    /// It may be gone for the others, or its acknowledgement comes too late for a majority.
     TakesDown,
+    /// Its nodes are gone one after the other, never two at a time.
+    TakesDownInTurn,
     /// It takes the majority away, and is meant to.
     LosesMajority,
 }

@@ -4,6 +4,7 @@
 //! What each number means stands in `docs/measures.md`; it must be true.
 
 pub mod baseline;
+pub mod coverage;
 pub mod dip;
 pub mod impact;
 pub mod limits;
@@ -38,7 +39,8 @@ pub fn judge_faults(recording: &Recording, measures: &Measures) -> Vec<FaultRepo
     recording.faults.iter().zip(impacts).map(|(fault, impacts)| fault_report(fault, impacts)).collect()
 }
 
-/// All faults against one workload; `None` where a fault was not effective.
+/// All faults against one workload; `None` where a fault was not effective. Measured in the order in which they
+/// struck, which is not that of the plan where one had to wait or was triggered.
 fn judge_workload(
     recording: &Recording,
     work: &WorkloadRecording,
@@ -46,18 +48,20 @@ fn judge_workload(
 ) -> Vec<Option<Impact>> {
     let mut quiet = Quiet::default();
     let mut planned_before_s = 0.0;
-    let mut found = Vec::with_capacity(recording.faults.len());
-    for fault in &recording.faults {
-        let Some(window) = Window::of(fault, recording) else {
-            found.push(None);
-            continue;
-        };
-        let room = quiet.room(window.injected_s, fault.planned_s - planned_before_s);
+    let mut found = vec![None; recording.faults.len()];
+    let windows = recording.faults.iter().map(|fault| Window::of(fault, recording));
+    let mut struck: Vec<_> = windows.enumerate().filter_map(|(i, window)| Some((i, window?))).collect();
+    struck.sort_by(|(_, a), (_, b)| a.injected_s.total_cmp(&b.injected_s));
+    for (i, window) in struck {
+        let fault = &recording.faults[i];
+        // What was triggered had no time before it came.
+        let planned_s = fault.planned_s.unwrap_or(window.injected_s);
+        let room = quiet.room(window.injected_s, planned_s - planned_before_s);
         let effective = fault.outcome == FaultOutcome::Effective;
         let impact = effective.then(|| impact::measure(work, &window, &room, measures));
         quiet.disturb(fault, &window, impact.as_ref());
-        planned_before_s = fault.planned_s;
-        found.push(impact);
+        planned_before_s = planned_s;
+        found[i] = impact;
     }
     found
 }

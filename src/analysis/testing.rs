@@ -126,11 +126,12 @@ pub fn fault(id: &str, at_s: f64) -> FaultRecord {
     FaultRecord {
         id: id.into(),
         spec: Spec::new("kill", &serde_json::Value::Null).unwrap(),
-        planned_s: at_s,
+        planned_s: Some(at_s),
         injected_s: Some(at_s),
         effective_s: Some(at_s),
         lifted_s: Some(at_s),
         nodes: vec!["rs0-1".into()],
+        roles: vec![faults::Role::Primary],
         outcome: FaultOutcome::Effective,
         reason: None,
         evidence: faults::Evidence::new(),

@@ -262,7 +262,9 @@ fn fault_evidence(fault: &FaultReport, reasons: &mut Vec<Reason>) {
         FaultOutcome::Failed => "could not be injected or lifted",
     };
     let why = fault.reason.as_ref().map_or(String::new(), |why| format!(": {why}"));
-    let text = format!("{}, planned at {:.1} s, {what}{why}", describe(fault), fault.planned_s);
+    let planned =
+        fault.planned_s.map_or_else(|| "to be triggered".into(), |at| format!("planned at {at:.1} s"));
+    let text = format!("{}, {planned}, {what}{why}", describe(fault));
     add(reasons, Outcome::Inconclusive, text);
 }
 

@@ -200,6 +200,7 @@ fn planned(fault: &PlannedFault) -> FaultRecord {
         effective_s: None,
         lifted_s: None,
         nodes: Vec::new(),
+        roles: Vec::new(),
         outcome: FaultOutcome::Skipped,
         reason: Some("the run ended first".into()),
         evidence: faults::Evidence::new(),
@@ -262,10 +263,10 @@ fn take(record: &mut RunRecord, line: Line) {
 fn take_fault(faults: &mut [FaultRecord], at: Option<f64>, event: Event) {
     let find = |faults: &mut [FaultRecord], id: &str| faults.iter().position(|f| f.id == id);
     match event {
-        Event::FaultInjected { fault, nodes } => {
+        Event::FaultInjected { fault, nodes, roles } => {
             if let Some(i) = find(faults, &fault) {
                 faults[i].injected_s = at;
-                faults[i].nodes = nodes;
+                (faults[i].nodes, faults[i].roles) = (nodes, roles);
             }
         }
         Event::FaultStep { fault, node, step, evidence } => {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use faults::Evidence;
 use serde::{Deserialize, Serialize};
 
+use super::coverage::Coverage;
 use super::scaling::{FindMaxReport, SweepReport};
 use crate::exit::Outcome;
 pub use crate::recording::{FaultOutcome, Finding, Ledger};
@@ -31,6 +32,9 @@ pub struct Report {
     pub load: Option<Load>,
     /// One per planned fault.
     pub faults: Vec<FaultReport>,
+    /// The same faults by kind, and by the role of the node that they hit.
+    #[serde(default)]
+    pub coverage: Vec<Coverage>,
     /// The steps of a sweep and their knee; `None`: no sweep.
     pub sweep: Option<SweepReport>,
     /// The highest rate that holds a limit; `None`: none was searched.
@@ -197,8 +201,8 @@ pub struct FaultReport {
     pub target: String,
     /// The node or nodes it became, comma separated.
     pub node: Option<String>,
-    /// Planned offset.
-    pub planned_s: f64,
+    /// Planned offset; `None`: it was to be triggered.
+    pub planned_s: Option<f64>,
     /// When the command was issued.
     pub injected_s: Option<f64>,
     /// When the effect was seen.

@@ -1,5 +1,6 @@
 //! Reports: the data, and one format per file.
 
+pub mod coverage;
 pub mod data;
 pub mod json;
 pub mod plan;

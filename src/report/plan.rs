@@ -1,5 +1,7 @@
 //! A plan for people.
 
+mod faults;
+
 use super::{bytes, count, duration_s, mix_in_words, per_second};
 use crate::plan::Plan;
 use crate::scenario::{AfterOutage, Cluster, Loads, Scenario, Warmup, Workload};
@@ -41,14 +43,7 @@ pub fn text(scenario: &Scenario, plan: &Plan) -> String {
         line(&mut text, "workload", &format!("{name}: {mix}, {workers} worker{s}, {rate}{concern}{end}"));
     }
     steps(&mut text, scenario);
-    for fault in &plan.faults {
-        let parameters = parameters(fault);
-        let what = format!("{:>9}  {}  {} {parameters}", duration_s(fault.at_s), fault.id, fault.r#do.kind());
-        line(&mut text, "fault", &what);
-    }
-    if plan.faults.is_empty() {
-        line(&mut text, "faults", "none");
-    }
+    faults::lines(&mut text, scenario, plan);
     text
 }
 
@@ -104,18 +99,6 @@ fn cluster(scenario: &Scenario) -> String {
             format!("{what}, mongod{mongod}, cache {} each", bytes(m.cache_bytes))
         }
     }
-}
-
-fn parameters(fault: &crate::plan::PlannedFault) -> String {
-    let value = serde_json::to_value(&fault.r#do).unwrap_or_default();
-    let inner =
-        value.as_object().and_then(|kinds| kinds.values().next()).and_then(|p| p.as_object().cloned());
-    let show = |(name, value): (String, serde_json::Value)| match value {
-        serde_json::Value::String(text) => format!("{name} {text}"),
-        serde_json::Value::Number(n) => format!("{name} {}", duration_s(n.as_f64().unwrap_or_default())),
-        other => format!("{name} {other}"),
-    };
-    inner.into_iter().flatten().map(show).collect::<Vec<_>>().join(", ")
 }
 
 fn line(text: &mut String, label: &str, what: &str) {

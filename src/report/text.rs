@@ -1,7 +1,7 @@
 //! The summary on the terminal: what was done, what broke, for how long, and what it comes to.
 
 use super::data::{FaultReport, Ledger, LimitResult, Load, OpReport, Report, WorkloadReport};
-use super::{bytes, count, duration_ms, duration_s, duration_us, scaling};
+use super::{bytes, count, coverage, duration_ms, duration_s, duration_us, scaling};
 use crate::exit::Outcome;
 use crate::recording::FaultOutcome;
 
@@ -29,6 +29,7 @@ pub fn summary(report: &Report, place: &str, style: Style) -> String {
         errors(&mut text, &report.workloads);
         scaling::text::sections(&mut text, report);
         faults(&mut text, &report.faults);
+        coverage::matrix(&mut text, &report.coverage);
     }
     if let Some(ledger) = &report.ledger {
         data(&mut text, ledger);
@@ -227,9 +228,9 @@ fn faults(text: &mut String, faults: &[FaultReport]) {
 
 fn fault_row(fault: &FaultReport) -> Vec<String> {
     let dash = || "-".to_owned();
-    let at = fault.injected_s.unwrap_or(fault.planned_s);
+    let at = fault.injected_s.or(fault.planned_s).map_or_else(dash, |at| format!("{at:.1} s"));
     let name = format!("{} {} {}", fault.id, fault.kind, fault.target);
-    let mut row = vec![name, fault.node.clone().unwrap_or_else(dash), format!("{at:.1} s")];
+    let mut row = vec![name, fault.node.clone().unwrap_or_else(dash), at];
     if fault.outcome != FaultOutcome::Effective {
         row.push(outcome_words(fault.outcome).into());
         return row;

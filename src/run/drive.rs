@@ -205,7 +205,7 @@ async fn start_nemesis(ctx: &Context, parts: &Parts<'_>, tasks: &mut Tasks, star
     };
     match Nemesis::new(deployment, ctx.events.clone(), &ctx.dir, start, tasks.ends.clone()) {
         Ok(nemesis) => {
-            tasks.nemesis.spawn(nemesis.run(ctx.plan.faults.clone()));
+            tasks.nemesis.spawn(nemesis.run(ctx.plan.faults.clone(), tasks.live.clone()));
         }
         Err(error) => {
             let what = format!("no fault can be injected: make the undo journal: {error}");

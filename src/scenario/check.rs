@@ -3,27 +3,22 @@
 //! Each of them names every value it rests on, so that it keeps silent when one of these could not
 //! be read.
 
+mod faults;
 mod operations;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use faults::catalog::Need;
-use humantime::format_duration;
-
 use super::path::KeyPath;
 use super::table::{Log, Refusal};
 use super::words::Names;
 use super::{
-    AfterOutage, Cluster, Dataset, Engine, FaultRule, Op, OpKind, ReadConcern, ReadPreference, Scenario,
-    Target, Topology, When, Workload, WriteConcern, content,
+    AfterOutage, Cluster, Dataset, Engine, Op, OpKind, ReadConcern, ReadPreference, Scenario, Topology,
+    Workload, WriteConcern, content,
 };
 
 /// More faults than this in one run is a mistake in a unit.
 pub const MOST_FAULTS: usize = 10_000;
-
-/// What an attached cluster never has.
-const FOR_OWN_CLUSTERS: [Need; 4] = [Need::Processes, Need::Managed, Need::Proxies, Need::ClockShim];
 
 /// Books everything that does not fit together.
 pub(super) fn check(scenario: &Scenario, log: &Log) {
@@ -31,11 +26,7 @@ pub(super) fn check(scenario: &Scenario, log: &Log) {
     check.cluster();
     check.indexes(&scenario.dataset);
     check.workloads();
-    for (index, rule) in scenario.faults.iter().enumerate() {
-        check.target(index, rule);
-        check.times(index, rule);
-    }
-    check.planned();
+    check.faults();
     check.steps();
     check.operations();
     check.limits_by_workload("p99", scenario.limits.p99.keys());
@@ -204,94 +195,6 @@ impl Check<'_> {
         }
     }
 
-    fn target(&self, index: usize, rule: &FaultRule) {
-        let kind = rule.spec.kind();
-        let needs = rule.spec.entry().needs;
-        let Some(members) = self.members() else {
-            if let Some(need) = needs.iter().find(|need| FOR_OWN_CLUSTERS.contains(need)) {
-                self.refuse(
-                    &format!("fault.{index}.do"),
-                    &[],
-                    format!("{kind} needs {}, and this one is not ours", need.words()),
-                    "leave out \"uri\" in [cluster], or leave out this fault",
-                );
-            }
-            return;
-        };
-        let at = format!("fault.{index}.do.{kind}.target");
-        let cluster = ["cluster.members", "cluster.topology"];
-        match rule.spec.target() {
-            Target::Secondary if members == 1 => self.refuse(
-                &at,
-                &cluster,
-                "there is no secondary in a cluster of one member",
-                "write \"primary\", or raise members in [cluster]",
-            ),
-            Target::Nodes(names) => {
-                let nodes: Vec<_> = (1..=members).map(|number| format!("node{number}")).collect();
-                let valid: Vec<_> =
-                    Target::WORDS.into_iter().chain(nodes.iter().map(String::as_str)).collect();
-                for name in names.iter().filter(|name| !nodes.contains(name)) {
-                    let unknown = Names { what: "target", now: &valid, later: &[] }.unknown(name, "");
-                    self.refuse(&at, &cluster, unknown.message, &unknown.hint);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Every time that the user wrote must come.
-    fn times(&self, index: usize, rule: &FaultRule) {
-        let duration = self.scenario.duration;
-        let (key, written) = match &rule.when {
-            When::At(offsets) => ("at", offsets.as_slice()),
-            When::Every { first, .. } => ("first", std::slice::from_ref(first)),
-        };
-        let outside: Vec<_> = written.iter().filter(|at| at.is_zero() || **at >= duration).collect();
-        if outside.is_empty() {
-            return;
-        }
-        let outside: Vec<_> = outside.into_iter().map(|at| format_duration(*at).to_string()).collect();
-        self.refuse(
-            &format!("fault.{index}.{key}"),
-            &["duration"],
-            format!(
-                "nothing would ever happen at {}: the measured phase lasts {}",
-                outside.join(", "),
-                format_duration(duration)
-            ),
-            "write times above 0s (a fault needs a time before it to compare with) and below \"duration\"",
-        );
-    }
-
-    /// How many faults the rules come to.
-    fn planned(&self) {
-        let Scenario { duration, faults, limits, .. } = self.scenario;
-        let mut planned = 0;
-        for (index, rule) in faults.iter().enumerate() {
-            planned += planned_by(rule, *duration);
-            if planned > MOST_FAULTS {
-                let key = if matches!(rule.when, When::At(_)) { "at" } else { "every" };
-                self.refuse(
-                    &format!("fault.{index}.{key}"),
-                    &[&format!("fault.{index}"), "duration"],
-                    format!("the scenario comes to more than {MOST_FAULTS} faults"),
-                    "write a longer \"every\", or \"times\"",
-                );
-                return;
-            }
-        }
-        let planned = u64::try_from(planned).unwrap_or(u64::MAX);
-        if let Some(least) = limits.min_effective_faults.filter(|least| *least > planned) {
-            self.refuse(
-                "limits.min_effective_faults",
-                &["fault", "duration"],
-                format!("{least} can never be reached, {planned} are planned"),
-                "lower it, or plan more faults",
-            );
-        }
-    }
-
     /// A sweep or a search for the highest rate: one of them, and nothing that would spoil it.
     fn steps(&self) {
         let Scenario { sweep, find_max, faults, .. } = self.scenario;
@@ -375,9 +278,4 @@ impl Check<'_> {
             self.log.across(&[&path], unknown.into());
         }
     }
-}
-
-/// Counts no further than it must.
-fn planned_by(rule: &FaultRule, duration: Duration) -> usize {
-    rule.when.offsets(duration).take(MOST_FAULTS + 1).count()
 }

@@ -55,7 +55,8 @@ pub(super) fn read(root: &Table<'_>, faults: &[FaultRule]) -> Cluster {
         },
         None => Managed::default(),
     };
-    let needed = |need| faults.iter().any(|rule| rule.spec.entry().needs.contains(&need));
+    let needed =
+        |need| faults.iter().flat_map(FaultRule::specs).any(|spec| spec.entry().needs.contains(&need));
     managed.proxies |= needed(Need::Proxies);
     managed.test_commands |= needed(Need::TestCommands);
     managed.clock_library |= needed(Need::ClockShim);

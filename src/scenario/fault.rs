@@ -8,12 +8,25 @@ use serde_json::{Map, Value};
 use toml::de::DeValue;
 
 use super::table::{Node, Refusal, Table};
-use super::values::{count, count_in, duration, integer, number, positive_duration, size, text};
+use super::values::{count, count_in, duration, integer, number, size, text, word};
 use super::words::Names;
-use super::{FaultRule, FaultSpec, Target, When, quantity};
+use super::{Choice, FaultRule, FaultSpec, Majority, Target, When, quantity};
 
-const FAULT: Names<'_> =
-    Names { what: "key", now: &["do", "first", "at", "every", "times"], later: &["random", "when"] };
+mod schedule;
+
+#[rustfmt::skip]
+const FAULT: Names<'_> = Names {
+    what: "key",
+    now: &["do", "mix", "first", "at", "every", "times", "random", "when", "after", "wait", "majority"],
+    later: &[],
+};
+const CHOICE: Names<'_> = Names { what: "key", now: &["do", "weight"], later: &[] };
+const MAJORITY: Names<'_> = Names { what: "word", now: &["kept", "may_be_lost"], later: &[] };
+const MAJORITY_WORDS: [(&str, Majority); 2] =
+    [("kept", Majority::Kept), ("may_be_lost", Majority::MayBeLost)];
+
+/// So that no sum of weights overflows.
+const MOST_WEIGHT: u32 = 1_000_000;
 
 /// Kinds of the contract that this version does not know.
 #[rustfmt::skip]
@@ -30,22 +43,59 @@ const TARGETS_LATER: &[&str] = &["donor", "recipient", "mongos"];
 
 /// Reads it.
 pub(super) fn read(node: &Node<'_>) -> FaultRule {
-    let Some(table) = node.table(&FAULT) else {
-        return FaultRule { spec: stand_in(), when: When::At(Vec::new()) };
-    };
-    let spec = match table.node("do") {
-        Some(node) => action(&node),
-        None => {
-            table.missing("do", "write for example do = { kill = { target = \"primary\" } }");
-            None
-        }
-    };
-    FaultRule { spec: spec.unwrap_or_else(stand_in), when: when(&table).unwrap_or(When::At(Vec::new())) }
+    let table = node.table(&FAULT);
+    let choices = table.as_ref().map(choices).unwrap_or_default();
+    let when = table.as_ref().and_then(schedule::read).unwrap_or(When::At(Vec::new()));
+    // Its moment would be over when a triggered fault had waited.
+    let wait = if matches!(when, When::Cued { .. }) { Duration::ZERO } else { FaultRule::WAIT };
+    FaultRule {
+        choices: if choices.is_empty() { vec![Choice { spec: stand_in(), weight: 1 }] } else { choices },
+        wait: table.as_ref().and_then(|table| table.optional("wait", duration)).unwrap_or(wait),
+        majority: table
+            .as_ref()
+            .and_then(|table| table.optional("majority", |value| word(value, &MAJORITY_WORDS, &MAJORITY)))
+            .unwrap_or_default(),
+        when,
+    }
 }
 
 /// Takes the place of what could not be read.
 fn stand_in() -> FaultSpec {
     FaultSpec::new("kill", &Value::Null).expect("all its parameters have defaults")
+}
+
+/// `do`, or the faults of a `mix`.
+fn choices(table: &Table<'_>) -> Vec<Choice> {
+    match (table.node("do"), table.node("mix")) {
+        (Some(_), Some(mix)) => {
+            mix.refuse(Refusal::new("stands beside \"do\"").hint("keep one of the two"));
+            Vec::new()
+        }
+        (Some(node), None) => action(&node).map(|spec| Choice { spec, weight: 1 }).into_iter().collect(),
+        (None, Some(mix)) => {
+            let items = mix.items();
+            if items.len() < 2 && mix.value.is_array() {
+                let hint = "write for example mix = [{ do = \"kill\", weight = 3 }, { do = \"pause\" }]";
+                mix.refuse(Refusal::new("needs two faults or more").hint(hint));
+            }
+            items.iter().map(|item| choice(item).unwrap_or(Choice { spec: stand_in(), weight: 1 })).collect()
+        }
+        (None, None) => {
+            table.missing("do", "write for example do = { kill = { target = \"primary\" } }");
+            Vec::new()
+        }
+    }
+}
+
+/// One entry of a mix.
+fn choice(node: &Node<'_>) -> Option<Choice> {
+    let table = node.table(&CHOICE)?;
+    let weight = table.optional_or("weight", 1, |value| count_in(value, 1..=MOST_WEIGHT));
+    let Some(node) = table.node("do") else {
+        table.missing("do", "write for example { do = { kill = { target = \"primary\" } }, weight = 3 }");
+        return None;
+    };
+    Some(Choice { spec: action(&node)?, weight: weight? })
 }
 
 fn action(node: &Node<'_>) -> Option<FaultSpec> {
@@ -146,54 +196,4 @@ fn target(value: &DeValue<'_>) -> Result<Target, Refusal> {
         return Err(names.unknown(&word, "").into());
     }
     word.parse().map_err(Refusal::new)
-}
-
-fn when(table: &Table<'_>) -> Option<When> {
-    let first = table.optional("first", duration);
-    let every = table.optional("every", positive_duration);
-    let times = table.optional("times", |value| count_in(value, 1..=u32::MAX));
-    let repeats = ["every", "times"].into_iter().find_map(|key| table.node(key));
-    match (table.node("at"), table.node("first"), repeats) {
-        (Some(at), Some(_), _) => {
-            at.refuse(Refusal::new("stands beside \"first\"").hint("keep one of the two"));
-            None
-        }
-        (Some(_), None, Some(repeats)) => {
-            repeats.refuse(
-                Refusal::new("goes with \"first\", not with \"at\"").hint("list every time in \"at\""),
-            );
-            None
-        }
-        (Some(at), None, None) => offsets(&at),
-        (None, None, _) => {
-            table.missing("first", "say when: first = \"5m\" (with every, times), or at = [\"5m\", \"12m\"]");
-            None
-        }
-        // Once: the distance never counts.
-        (None, Some(_), None) => Some(When::Every { first: first?, every: Duration::ZERO, times: Some(1) }),
-        (None, Some(_), Some(repeats)) if table.node("every").is_none() => {
-            repeats.refuse(Refusal::new("needs \"every\"").hint("add for example every = \"5m\""));
-            None
-        }
-        (None, Some(_), Some(_)) => Some(When::Every { first: first?, every: every?, times }),
-    }
-}
-
-/// In any order in the file, ascending in the scenario.
-fn offsets(at: &Node<'_>) -> Option<When> {
-    let mut offsets = Vec::new();
-    let items = at.items();
-    if items.is_empty() && at.value.is_array() {
-        at.refuse(Refusal::new("names no time").hint("write for example at = [\"5m\", \"12m\"]"));
-    }
-    for item in &items {
-        if let Some(offset) = item.read(duration) {
-            if offsets.contains(&offset) {
-                item.refuse(Refusal::new("stands here twice").hint("one rule injects once at a time"));
-            }
-            offsets.push(offset);
-        }
-    }
-    offsets.sort_unstable();
-    Some(When::At(offsets))
 }

@@ -23,6 +23,7 @@ mod places;
 mod problem;
 pub mod quantity;
 mod rate;
+mod rule;
 mod secret;
 mod shape;
 mod source;
@@ -54,12 +55,13 @@ pub use hooks::Hooks;
 pub use op::{Aggregation, Op, OpKind};
 pub use problem::{Place, Problem, Problems};
 pub use rate::{AfterOutage, Profile, Schedule};
+pub use rule::{Choice, FaultRule, Majority};
 pub use secret::{Secret, hide_credentials, without_credentials};
 pub use shape::Shape;
 pub use source::{Source, TEMPLATE_COPY, parse, read, read_text};
 pub use sweep::{Loads, Sweep};
 pub use template::Template;
-pub use when::When;
+pub use when::{Cue, When};
 
 /// A scenario in which every value is in range and every combination makes sense.
 #[derive(Clone, Debug, PartialEq)]
@@ -222,15 +224,6 @@ pub enum Engine {
     Driver,
     /// Our own client: cheaper, without retries, and it knows whether a request had left.
     Wire,
-}
-
-/// One `[[fault]]` of the scenario: what, and when.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FaultRule {
-    /// What is done, to whom.
-    pub spec: FaultSpec,
-    /// When, from the start of the measured phase.
-    pub when: When,
 }
 
 /// How the numbers are taken (`docs/measures.md`).

@@ -49,7 +49,7 @@ impl Fault for RollingRestart {
     }
 
     fn harm(&self) -> Harm {
-        Harm::TakesDown
+        Harm::TakesDownInTurn
     }
 
     /// As long as it takes: see `held`.

@@ -10,8 +10,8 @@ use super::config;
 use super::reconfig::Reconfig;
 use crate::catalog::{Kind, Need};
 use crate::{
-    Evidence, FOR_30_S, Fault, FaultError, Memo, NodeTarget, Parameter, Preset, Role, Site, TARGET_SECONDARY,
-    Takes, facts,
+    Evidence, FOR_30_S, Fault, FaultError, Harm, Memo, NodeTarget, Parameter, Preset, Role, Site,
+    TARGET_SECONDARY, Takes, facts,
 };
 
 /// Behind by less than this it counts as caught up; an idle set writes a no-op every ten seconds.
@@ -74,6 +74,11 @@ impl Fault for Lag {
 
     fn reach(&self) -> crate::Reach {
         crate::Reach::Together
+    }
+
+    /// What it acknowledges comes late: for writes with majority it is as good as gone.
+    fn harm(&self) -> Harm {
+        Harm::TakesDown
     }
 
     fn hold(&self) -> Duration {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::config;
 use crate::catalog::{Kind, Need};
 use crate::{
-    Evidence, FOR_30_S, Fault, FaultError, Memo, NodeTarget, Parameter, Preset, Reach, Site,
+    Evidence, FOR_30_S, Fault, FaultError, Harm, Memo, NodeTarget, Parameter, Preset, Reach, Site,
     TARGET_SECONDARY, Takes, facts,
 };
 
@@ -61,6 +61,15 @@ impl Fault for Reconfig {
     /// One change of the configuration for all of them.
     fn reach(&self) -> Reach {
         Reach::Together
+    }
+
+    /// A member without a vote is missing in every majority.
+    fn harm(&self) -> Harm {
+        if self.fields.get("votes").is_some_and(|votes| alike(votes, &json!(0))) {
+            Harm::TakesDown
+        } else {
+            Harm::Slows
+        }
     }
 
     fn hold(&self) -> Duration {

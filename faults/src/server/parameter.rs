@@ -73,6 +73,12 @@ impl Fault for SetParameter {
         if alike(&former, &self.value) {
             return Err(site.nothing_to_do(format!("has {} = {former} already", self.name)));
         }
+        // Some have a value at first that nobody may set (0 for "the server decides"): what could not be put back is
+        // left alone. Set to what it is, nothing changes.
+        if let Err(CommandError::Server { message, .. }) = set(site, &self.name, former.clone()).await {
+            let why = format!("refuses {} = {former}, its present value: {message}", self.name);
+            return Err(site.unavailable(why));
+        }
         Ok(facts([("former", former.into_canonical_extjson())]))
     }
 

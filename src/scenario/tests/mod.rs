@@ -2,6 +2,7 @@
 
 mod counted;
 mod distributions;
+mod faults;
 mod operations;
 mod overrides;
 mod rates;

@@ -55,9 +55,9 @@ fn every_key() {
     assert_eq!((readers.read_preference, readers.deadline), (ReadPreference::SecondaryPreferred, S(3)));
     assert_eq!((writers.engine, readers.engine), (Engine::Driver, Engine::Wire));
     let [stop, kill] = scenario.faults.as_slice() else { panic!("not two faults") };
-    assert_eq!(stop.spec, fault("stop", json!({ "target": "node3", "restart_after": 0.0 })));
+    assert_eq!(stop.choices[0].spec, fault("stop", json!({ "target": "node3", "restart_after": 0.0 })));
     assert_eq!(stop.when, When::At(vec![S(60), S(120)]));
-    assert_eq!(kill.spec, fault("kill", json!({ "target": "primary", "restart_after": 10.0 })));
+    assert_eq!(kill.choices[0].spec, fault("kill", json!({ "target": "primary", "restart_after": 10.0 })));
     assert_eq!(kill.when, When::Every { first: S(30), every: S(45), times: Some(2) });
     assert_eq!(scenario.measures.sustained_for, Some(S(30)));
     assert_eq!(scenario.measures.sustained_p99_factor, 2.0);

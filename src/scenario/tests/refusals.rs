@@ -14,7 +14,7 @@ fn five_at_once() {
             r#"scenarios/x.toml:4:13: "documents" in [dataset]: "1.5" is not a count (not whole); write a whole number: 1_000_000, "1e6" or "100M""#,
             r#"scenarios/x.toml:8:6: "op" in [[workload]]: unknown operation "raed"; did you mean "read"? (valid: insert, read, find, scan, update, replace, read_modify_write, delete, aggregate, mix)"#,
             r#"scenarios/x.toml:9:1: unknown key "wrokers" in [[workload]]; did you mean "workers"? (valid: name, workers, rate, after_outage, op, operations, write_concern, read_concern, distribution, read_preference, deadline, engine)"#,
-            r#"scenarios/x.toml:14:1: unknown key "evry" in [[fault]]; did you mean "every"? (valid: do, first, at, every, times)"#,
+            r#"scenarios/x.toml:14:1: unknown key "evry" in [[fault]]; did you mean "every"? (valid: do, mix, first, at, every, times, random, when, after, wait, majority)"#,
         ]
     );
     assert_eq!(problems.list()[4].key, "fault.0.evry");

@@ -103,14 +103,9 @@ fn faults_not_yet() {
         "primary",
     );
     refused(
-        &fault("do = \"kill\"\nfirst = \"1m\"\n«when = { migration = \"clone\" }"),
-        r#"key "when" in [[fault]] is not in this version yet"#,
-        "valid: ",
-    );
-    refused(
-        &fault("do = \"kill\"\nfirst = \"1m\"\n«random = { mean = \"5m\" }"),
-        r#"key "random" in [[fault]] is not in this version yet"#,
-        "valid: ",
+        &fault("do = \"kill\"\nwhen = «{ migration = \"clone\" }"),
+        r#""when" in [[fault]]: moment "migration" is not in this version yet"#,
+        "election, checkpoint",
     );
 }
 
@@ -233,7 +228,7 @@ fn faults() {
     );
     refused(
         &fault("at = [\"2m\"]\nevery = «\"1m\""),
-        r#""every" in [[fault]]: goes with "first", not with "at""#,
+        r#""every" in [[fault]]: goes with "first" or "when", not with "at""#,
         "list every time",
     );
     refused(&fault("first = \"1m\"\ntimes = «2"), r#""times" in [[fault]]: needs "every""#, "every = \"5m\"");
