@@ -89,7 +89,7 @@ fn majority(view: &View, held: &[&Grip], wants: &Grip) -> Option<String> {
         return None;
     }
     let mut gone: BTreeMap<&str, String> = BTreeMap::new();
-    for member in view.members.iter().filter(|member| !is_well(member.role)) {
+    for member in view.members.iter().filter(|member| !member.is_well()) {
         gone.insert(&member.name, format!("{} {}", member.name, unwell(member.role)));
     }
     let mut one_at_a_time = 0;
@@ -112,10 +112,6 @@ fn majority(view: &View, held: &[&Grip], wants: &Grip) -> Option<String> {
     let why: Vec<_> = gone.into_values().collect();
     let why = if why.is_empty() { format!("{members} members can spare {spare}") } else { why.join(", ") };
     Some(format!("no majority would be left without {}: {why}", wants.nodes.join(", ")))
-}
-
-fn is_well(role: Role) -> bool {
-    matches!(role, Role::Primary | Role::Secondary | Role::Standalone)
 }
 
 fn unwell(role: Role) -> &'static str {

@@ -60,10 +60,12 @@ async fn a_broken_limit_fails() {
 #[tokio::test]
 async fn a_bad_scenario_touches_nothing() {
     let server = server();
-    let kill = format!("{READERS}[[fault]]\ndo = \"kill\"\nat = [\"1s\"]\n");
-    for (scenario, says) in
-        [(READERS.replace("seed", "sed"), "seed"), (kill, "kill needs"), ("duration = ".to_owned(), "TOML")]
-    {
+    let partition = format!("{READERS}[[fault]]\ndo = \"partition\"\nat = [\"1s\"]\n");
+    for (scenario, says) in [
+        (READERS.replace("seed", "sed"), "seed"),
+        (partition, "partition needs"),
+        ("duration = ".to_owned(), "TOML"),
+    ] {
         let run = Run::new(&scenario, &server.uri());
         let out = run.out();
         let ended = run.finish().await;
