@@ -142,7 +142,7 @@ warmup = "1s"
 [cluster]
 uri = "mongodb://{}/?replicaSet=soak"
 [cluster.hooks]
-kill = "echo kill {{name}} >> {said}; pkill -9 -f -- '--port {{port}}'"
+kill = "echo kill {{name}} >> {said}; pkill -9 -f -- '[-]-port {{port}}'"
 [dataset]
 documents = 500
 [[workload]]

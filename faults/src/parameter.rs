@@ -51,13 +51,8 @@ impl Takes {
     #[must_use]
     pub fn words(self) -> String {
         match self {
-            Self::Target => {
-                "primary, secondary, any, all, majority, minority or names of nodes (\"node1,node2\")".into()
-            }
-            Self::Party => {
-                "primary, secondary, any, all, majority, minority, clients or names of nodes (\"node1,node2\")"
-                    .into()
-            }
+            Self::Target => "a target".into(),
+            Self::Party => "a target or clients".into(),
             Self::Duration => "a duration, \"10s\"".into(),
             Self::Shift => "a duration with its sign, \"-90s\"".into(),
             Self::Count => "a whole number".into(),

@@ -1,6 +1,9 @@
 //! `doctor`: what is here, and what would not work.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
+use faults::catalog::{KINDS, Kind};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 
@@ -42,8 +45,25 @@ pub async fn doctor(arguments: &DoctorArguments) -> Outcome {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     line("ok", "processors", &format!("{cores}; the load, the servers and the check share them"));
     let root = nix::unistd::geteuid().is_root();
-    line("ok", "privileges", if root { "root" } else { "not root; no fault of this version needs it" });
+    line("ok", "privileges", if root { "root" } else { "not root" });
+    skipped_faults();
     outcome
+}
+
+/// Which faults a scenario could name in vain, and why.
+fn skipped_faults() {
+    let missing = |kind: &Kind| kind.needs.iter().find_map(|need| need.missing());
+    let usable = KINDS.iter().filter(|kind| missing(kind).is_none()).count();
+    line("ok", "faults", &format!("{usable} of {} kinds can be injected here", KINDS.len()));
+    let mut why = BTreeMap::<String, Vec<&str>>::new();
+    for kind in KINDS {
+        if let Some(missing) = missing(kind) {
+            why.entry(missing).or_default().push(kind.name);
+        }
+    }
+    for (missing, kinds) in why {
+        line("SKIPPED", "faults", &format!("{}: {missing}", kinds.join(", ")));
+    }
 }
 
 fn disk() -> Result<(), String> {

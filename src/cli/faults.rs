@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::exit::Outcome;
+use ::faults::NodeTarget;
 use ::faults::catalog::{KINDS, Kind};
 
 /// Arguments of `faults`.
@@ -24,14 +25,26 @@ pub fn list(arguments: &FaultsArguments) -> Outcome {
         );
     }
     for kind in chosen {
-        let needs: Vec<_> = kind.needs.iter().map(|need| need.words()).collect();
-        let needs = if needs.is_empty() { "nothing".into() } else { needs.join(", ") };
-        println!("{} ({}): {}\n  needs {needs}", kind.name, kind.group, kind.does);
-        for parameter in kind.parameters {
-            let (takes, about) = (parameter.takes.words(), parameter.about);
-            println!("  {:<14} {about}: {takes} ({})", parameter.name, parameter.default);
-        }
-        println!();
+        print(kind);
     }
+    println!(
+        "A target is {}, or names of members (\"node1,node2\"). More: docs/faults.md",
+        NodeTarget::WORDS[..6].join(", ")
+    );
     Outcome::Pass
+}
+
+fn print(kind: &Kind) {
+    let needs: Vec<_> = kind.needs.iter().map(|need| need.words()).collect();
+    let needs = if needs.is_empty() { "nothing".into() } else { needs.join(", ") };
+    println!("{} ({}): {}\n  needs {needs}", kind.name, kind.group, kind.does);
+    for missing in kind.needs.iter().filter_map(|need| need.missing()) {
+        println!("  NOT HERE: {missing}");
+    }
+    let width = kind.parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or_default();
+    for parameter in kind.parameters {
+        let (takes, about) = (parameter.takes.words(), parameter.about);
+        println!("  {:<width$}  {about}: {takes} ({})", parameter.name, parameter.default);
+    }
+    println!();
 }
