@@ -123,10 +123,13 @@ async fn set_parameter(set: &Set, leader: &str) {
     assert_eq!(get().await, before);
     // Whose first value cannot be put back (0: the server decides).
     let tickets = "wiredTigerConcurrentWriteTransactions";
-    for (name, why) in
-        [("noSuchParameter", "no parameter"), ("enableTestCommands", "refuses"), (tickets, "present value")]
-    {
-        let refused = set.inject("set_parameter", json!({ "name": name, "value": 0 })).await.err().unwrap();
+    for (name, value, why) in [
+        ("noSuchParameter", 0, "no parameter"),
+        ("enableTestCommands", 0, "refuses"),
+        (tickets, 64, "present value"),
+    ] {
+        let refused =
+            set.inject("set_parameter", json!({ "name": name, "value": value })).await.err().unwrap();
         assert!(matches!(&refused, Failure::Skipped(text) if text.contains(why)), "{refused:?}");
     }
     set.assert_clean().await;

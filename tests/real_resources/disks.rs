@@ -140,7 +140,8 @@ pub async fn disk_full(set: &Set) {
         exit = set.cluster.wait_exit(&node, LONG) => exit.unwrap(),
         () = write => unreachable!(),
     };
-    assert_eq!(exit.signal, Some(6), "it did not end itself: {exit}");
+    // SIGABRT, or mongod's own code for an abrupt end: as the thread that meets it decides.
+    assert!(exit.signal == Some(6) || exit.code == Some(14), "it did not end itself: {exit}");
     let book = held.lift().await.unwrap();
     assert_eq!(book.evidence(&node, "lift")["server_ended"], true);
     assert!(free() > 64 << 20, "{} bytes are free", free());
