@@ -8,25 +8,18 @@ mod real;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bson::spec::BinarySubtype;
-use bson::{Binary, Document, doc};
+use bson::doc;
 use faults::Deployment;
 use faults::catalog::Need;
 use faults::life::{self, Failure};
 use mongosoak::clock::Clock;
 use mongosoak::cluster::own_disk;
-use nix::sys::statvfs::statvfs;
+use real::disks::{disk_full, slow_disk, stall_disk};
+use real::resources::{GIB, SOON, fill, group, groups, insert, is_free, leader, read_bytes, root};
 use real::set::{LONG, Set};
-use real::{now_s, processes, wait_for};
+use real::{now_s, processes};
 use serde_json::{Value, json};
 use wire::Connection;
-
-const GIB: u64 = 1 << 30;
-const SOON: Duration = Duration::from_secs(3);
-
-fn root() -> bool {
-    Need::Root.missing().is_none()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn real_resources_are_taken_away_and_given_back() {
@@ -151,46 +144,6 @@ async fn real_disks_of_nodes_keep_their_data_and_are_let_go() {
     assert!(refused.contains("there is data already"), "{refused}");
 }
 
-const DOCUMENT_BYTES: u32 = 64 << 10;
-
-async fn leader(set: &Set) -> String {
-    set.healthy().await.primary().unwrap().name.clone()
-}
-
-/// Documents that cannot be compressed.
-fn documents(count: u32) -> Vec<Document> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    let bytes =
-        |random: &mut dyn FnMut() -> [u8; 8]| (0..DOCUMENT_BYTES / 8).flat_map(|_| random()).collect();
-    let one = |_| doc! { "x": Binary { subtype: BinarySubtype::Generic, bytes: bytes(&mut random) } };
-    (0..count).map(one).collect()
-}
-
-fn insert(count: u32, concern: Document) -> Document {
-    doc! { "insert": "docs", "documents": documents(count), "writeConcern": concern }
-}
-
-async fn fill(set: &Set) {
-    let primary = leader(set).await;
-    let all = insert(128, doc! { "w": 3, "j": true });
-    set.cluster.command(&primary, "soak", &all, LONG).await.unwrap();
-    for node in ["node1", "node2", "node3"] {
-        set.ask(node, doc! { "fsync": 1 }).await;
-    }
-}
-
-/// Bytes that a process has had read from disk.
-fn read_bytes(pid: i32) -> u64 {
-    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
-    io.lines().find_map(|line| line.strip_prefix("read_bytes: ")).unwrap().parse().unwrap()
-}
-
 /// The largest file of a node's data.
 fn largest_file(data: &Path) -> PathBuf {
     let files = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
@@ -225,18 +178,6 @@ async fn cold_restart(set: &Set) {
         set.assert_clean().await;
     }
     assert!(read[1] > read[0] + (1 << 20), "from disk after a warm and a cold restart: {read:?}");
-}
-
-/// The control groups of a process, as the kernel lists them.
-fn groups(pid: i32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap()
-}
-
-async fn is_free(set: &Set, node: &str, group: &Path) {
-    let pid = set.cluster.pid(node).await.unwrap();
-    assert!(!groups(pid).contains("mongosoak"), "{}", groups(pid));
-    assert!(!group.exists());
-    set.assert_clean().await;
 }
 
 /// Processor time that a process has used, in clock ticks (100 in a second).
@@ -286,52 +227,6 @@ async fn cpu_pressure(set: &Set) {
     is_free(set, &primary, &group).await;
 }
 
-fn group(evidence: &faults::Evidence) -> PathBuf {
-    evidence["group"].as_str().unwrap().into()
-}
-
-/// Reads from disk that a group has counted, in either version.
-fn reads(group: &Path) -> u64 {
-    let file = |name: &str| std::fs::read_to_string(group.join(name)).ok();
-    let number = |text: &str, before: &str| {
-        let numbers =
-            text.split(before).skip(1).filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-        numbers.sum::<u64>()
-    };
-    let one = file("blkio.throttle.io_serviced").map(|text| number(&text, " Read "));
-    one.or_else(|| file("io.stat").map(|text| number(&text, " rios="))).unwrap()
-}
-
-async fn slow_disk(set: &Set) {
-    const READS_PER_S: u64 = 3;
-    if Need::CgroupIo.missing().is_some() {
-        return;
-    }
-    let parameters = json!({ "target": "secondary", "read_iops": READS_PER_S, "for": 600.0 });
-    let held = set.inject("slow_disk", parameters).await.unwrap();
-    let node = held.nodes[0].clone();
-    let pid = set.cluster.pid(&node).await.unwrap();
-    let group = group(&held.book.evidence(&node, "inject"));
-    assert!(groups(pid).contains("mongosoak-"), "{}", groups(pid));
-    // Reads every block of the table again, from a disk whose cache was dropped by the test itself.
-    let data = set.cluster.place(&node).unwrap().data;
-    for entry in std::fs::read_dir(&data).unwrap().flatten().filter(|entry| entry.path().is_file()) {
-        let file = std::fs::File::open(entry.path()).unwrap();
-        let forget = nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED;
-        nix::fcntl::posix_fadvise(&file, 0, 0, forget).unwrap();
-    }
-    let (clock, before, bytes) = (Clock::start(), reads(&group), read_bytes(pid));
-    let from_here = doc! { "mode": "secondaryPreferred" };
-    let validate = doc! { "validate": "docs", "full": true, "$readPreference": from_here };
-    set.cluster.command(&node, "soak", &validate, LONG).await.unwrap();
-    let (done, took) = (reads(&group) - before, clock.now().as_secs_f64());
-    let bytes = read_bytes(pid) - bytes;
-    assert!(bytes > 4 << 20, "it read only {bytes} bytes from disk");
-    assert!(done as f64 <= READS_PER_S as f64 * (took + 1.0), "{done} reads in {took} s");
-    held.lift().await.unwrap();
-    is_free(set, &node, &group).await;
-}
-
 async fn memory_pressure(set: &Set) {
     if Need::CgroupMemory.missing().is_some() {
         return;
@@ -370,63 +265,6 @@ async fn memory_pressure(set: &Set) {
     held.lift().await.unwrap();
     is_free(set, &primary, &group).await;
     assert_eq!(set.cluster.pid(&primary).await, Some(pid), "it was killed");
-}
-
-async fn stall_disk(set: &Set) {
-    let held = set.inject("stall_disk", json!({ "for": 600.0 })).await.unwrap();
-    let node = held.nodes[0].clone();
-    let pid = set.cluster.pid(&node).await.unwrap();
-    let address = set.cluster.address(&node).unwrap();
-    let synced = insert(1, doc! { "w": 1, "j": true });
-    let mut client = Connection::connect(&address, LONG).await.unwrap();
-    let answer = client.command("soak", &synced, SOON).await;
-    assert!(answer.is_err(), "a write was synced to a disk that stands still: {answer:?}");
-    let waits = |pid| {
-        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-        let mut states = threads.map(|thread| std::fs::read_to_string(thread.path().join("stat")));
-        states.any(|stat| stat.is_ok_and(|stat| stat.rsplit_once(") ").unwrap().1.starts_with('D')))
-    };
-    assert!(waits(pid));
-    held.lift().await.unwrap();
-    wait_for("all threads go on", LONG, || (!waits(pid)).then_some(())).await;
-    let primary = leader(set).await;
-    set.cluster.command(&primary, "soak", &synced, LONG).await.unwrap();
-    set.assert_clean().await;
-}
-
-async fn disk_full(set: &Set) {
-    let parameters = json!({ "target": "secondary", "for": 600.0 });
-    let held = set.inject("disk_full", parameters).await.unwrap();
-    let node = held.nodes[0].clone();
-    let data = set.cluster.place(&node).unwrap().data;
-    let free = || {
-        let disk = statvfs(&data).unwrap();
-        disk.blocks_available() * disk.fragment_size()
-    };
-    assert!(free() < 16 << 20, "{} bytes are free", free());
-    let primary = leader_of(set).await;
-    let write = async {
-        loop {
-            let _unknown = set.cluster.command(&primary, "soak", &insert(64, doc! { "w": 1 }), LONG).await;
-        }
-    };
-    let exit = tokio::select! {
-        exit = set.cluster.wait_exit(&node, LONG) => exit.unwrap(),
-        () = write => unreachable!(),
-    };
-    assert_eq!(exit.signal, Some(6), "it did not end itself: {exit}");
-    let book = held.lift().await.unwrap();
-    assert_eq!(book.evidence(&node, "lift")["server_ended"], true);
-    assert!(free() > 64 << 20, "{} bytes are free", free());
-    let left = std::fs::read_dir(&data).unwrap().flatten();
-    let mut left = left.filter(|entry| entry.file_name().to_string_lossy().contains("filler"));
-    assert!(left.next().is_none());
-    set.assert_clean().await;
-}
-
-/// Who leads while another is broken.
-async fn leader_of(set: &Set) -> String {
-    set.cluster.view().await.primary().unwrap().name.clone()
 }
 
 async fn fd_limit(set: &Set) {

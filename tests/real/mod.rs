@@ -5,8 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(missing_docs, reason = "tests are no interface")]
 
+pub mod disks;
 pub mod place;
 pub mod processes;
+pub mod resources;
 pub mod run_dir;
 pub mod set;
 pub mod tester;

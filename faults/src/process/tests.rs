@@ -196,7 +196,7 @@ async fn targets_are_words_until_they_meet_a_view() {
 fn every_kind_can_be_built_from_its_text_form() {
     let end = Spec::new("stop", &json!({ "target": "all", "restart_after": 1.5 })).unwrap();
     let text = serde_json::to_value(&end).unwrap();
-    assert_eq!(text, json!({ "stop": { "target": "all", "restart_after": 1.5 } }));
+    assert_eq!(text, json!({ "stop": { "target": "all", "restart_after": 1.5, "cold": false } }));
     assert_eq!(serde_json::from_value::<Spec>(text).unwrap(), end);
     assert!(Spec::new("stop", &json!({ "restart_after": -1.0 })).is_err());
     assert!(Spec::new("stop", &json!({ "restart": 1.0 })).is_err());

@@ -93,11 +93,6 @@ fn faults_not_yet() {
         "kill, stop",
     );
     refused(
-        &fault("do = { kill = { «cold = true } }\nfirst = \"1m\""),
-        r#"key "cold" in do.kill of [[fault]] is not in this version yet"#,
-        "target, restart_after",
-    );
-    refused(
         &fault("do = { kill = { target = «\"shard0.primary\" } }\nfirst = \"1m\""),
         r#""target" in do.kill of [[fault]]: target "shard0.primary" is not in this version yet"#,
         "primary",
