@@ -14,7 +14,7 @@ use faults::undo;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::cluster::{AttachedCluster, ClusterError, Description, Remains};
+use crate::cluster::{AttachedCluster, ClusterError, Description, Remains, own_disk};
 use crate::scenario::Secret;
 
 use register::leftovers;
@@ -70,9 +70,7 @@ pub async fn heal(dir: &Path, uri: Option<&Secret>) -> Result<Vec<Healed>, HealE
     }
     let description = description?;
     let Some(public) = &description.uri else {
-        end_survivors(&description).await?;
-        let remains = Remains::of(&description);
-        return life::heal(&remains, &undo, Left::ByTheDead, LIFTED_WITHIN).await.map_err(journal);
+        return ours(dir, &description, &undo).await;
     };
     let uri = match uri {
         Some(uri) => uri.clone(),
@@ -91,6 +89,17 @@ pub async fn heal(dir: &Path, uri: Option<&Secret>) -> Result<Vec<Healed>, HealE
 #[must_use]
 pub fn is_whole(dir: &Path) -> bool {
     undo::open_entries(&dir.join(JOURNAL)).is_ok_and(|open| open.is_empty())
+}
+
+/// What is left of a cluster of ours: files, and disks of nodes.
+async fn ours(dir: &Path, description: &Description, undo: &Undo) -> Result<Vec<Healed>, HealError> {
+    let nodes = dir.join("nodes");
+    // A server that waits for a frozen disk cannot even be killed.
+    own_disk::thaw_below(&nodes);
+    end_survivors(description).await?;
+    let healed = life::heal(&Remains::of(description), undo, Left::ByTheDead, LIFTED_WITHIN).await;
+    own_disk::detach_below(&nodes).await?;
+    healed.map_err(|why| HealError::Journal { dir: dir.into(), why })
 }
 
 /// The servers of a cluster of ours die with their tester, by the kernel's hand. Where that failed, here.

@@ -318,10 +318,15 @@ pub async fn heal(
     let mut all = Vec::new();
     for entry in undo.open_entries()? {
         let gone = left == Left::ByTheDead && on.ends_with_tester();
+        let nothing_left = || Ok(crate::facts([(GONE_WITH_THE_TESTER, true.into())]));
         let result = if gone && entry.r#do.build().ends_with_processes() {
-            Ok(crate::facts([(GONE_WITH_THE_TESTER, true.into())]))
+            nothing_left()
         } else {
-            heal_one(on, &entry, deadline).await
+            match heal_one(on, &entry, deadline).await {
+                // Its files are gone, and there is no server to be started again.
+                Err(FaultError::NothingToDo { .. }) if gone => nothing_left(),
+                result => result,
+            }
         };
         if result.is_ok() {
             undo.journal().close(entry.id)?;

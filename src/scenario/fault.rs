@@ -35,9 +35,6 @@ const KINDS_LATER: &[&str] = &[
     "upgrade", "set_compatibility", "chaos_mesh",
 ];
 
-/// Parameters of known kinds that this version does not know.
-const PARAMETERS_LATER: &[&str] = &[];
-
 /// Words for targets that this version does not know.
 const TARGETS_LATER: &[&str] = &["donor", "recipient", "mongos"];
 
@@ -107,7 +104,7 @@ fn action(node: &Node<'_>) -> Option<FaultSpec> {
         return None;
     };
     let keys: Vec<_> = kind.parameters.iter().map(|parameter| parameter.name).collect();
-    let keys = Names { what: "key", now: &keys, later: PARAMETERS_LATER };
+    let keys = Names { what: "key", now: &keys, later: &[] };
     let mut values = Map::new();
     if let Some(given) = &parameters {
         let table = given.table(&keys)?;

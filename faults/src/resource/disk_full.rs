@@ -1,4 +1,5 @@
-//! `disk_full`: nothing is left on the disk of a server's data. mongod ends itself (SIGABRT) when a write fails.
+//! `disk_full`: nothing is left on the disk of a server's data. mongod ends itself (SIGABRT, or exit code 14) when a
+//! write fails.
 
 use std::fs::{File, OpenOptions};
 use std::io;
