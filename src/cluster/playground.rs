@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use faults::Proof;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
@@ -196,11 +197,7 @@ fn remove(dir: &Path, playground: &Playground) -> io::Result<()> {
     }
 }
 
-/// Field 22 of `/proc/<pid>/stat`; `None` when there is no such process, or only its zombie.
+/// When the kernel started a process; `None` when there is none, or only its zombie.
 fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in field 2 may hold anything: fields are counted after its closing bracket.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    (state != "Z").then(|| fields.nth(18)).flatten()?.parse().ok()
+    Some(Proof::of(pid, None)?.start_ticks)
 }

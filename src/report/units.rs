@@ -11,9 +11,12 @@ pub fn duration_s(seconds: f64) -> String {
     } else if size < 120.0 {
         format!("{} s", three_digits(seconds))
     } else if size < 7_200.0 {
-        format!("{:.0} m {:02.0} s", (seconds / 60.0).trunc(), (seconds % 60.0).abs())
+        // Rounded as a whole: 179.6 s are three minutes, not "2 m 60 s".
+        let whole = seconds.round();
+        format!("{:.0} m {:02.0} s", (whole / 60.0).trunc(), (whole % 60.0).abs())
     } else {
-        format!("{:.0} h {:02.0} m", (seconds / 3_600.0).trunc(), (seconds / 60.0 % 60.0).abs())
+        let minutes = (seconds / 60.0).round();
+        format!("{:.0} h {:02.0} m", (minutes / 60.0).trunc(), (minutes % 60.0).abs())
     }
 }
 
@@ -90,7 +93,9 @@ mod tests {
         assert_eq!(duration_s(0.0), "0 s");
         assert_eq!(duration_s(0.9996), "1.00 s");
         assert_eq!(duration_s(125.0), "2 m 05 s");
+        assert_eq!(duration_s(179.6), "3 m 00 s");
         assert_eq!(duration_s(9_000.0), "2 h 30 m");
+        assert_eq!(duration_s(10_790.0), "3 h 00 m");
         assert_eq!(duration_us(850), "850 us");
         assert_eq!(duration_us(12_345), "12.3 ms");
         assert_eq!(count(1_234_567), "1,234,567");
