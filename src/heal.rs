@@ -23,7 +23,9 @@ pub use register::{forget, register};
 /// Name of the undo journal.
 pub const JOURNAL: &str = "undo.jsonl";
 /// A server that was killed may have minutes of load to replay.
-const LIFTED_WITHIN: Duration = Duration::from_secs(30 * 60);
+pub const PATIENT: Duration = Duration::from_secs(30 * 60);
+/// Before something new begins, nobody wants to wait for servers of long ago.
+const IMPATIENT: Duration = Duration::from_secs(60);
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 
 /// Why nothing could be undone.
@@ -49,11 +51,11 @@ pub enum HealError {
 }
 
 /// Undoes what the tester of this folder left, newest first. Empty: nothing was left. `uri`: the connection string
-/// with its credentials, if there are any.
+/// with its credentials, if there are any. `within`: how long each thing may take until it is seen to be undone.
 ///
 /// # Errors
 /// When it cannot begin. What could not be undone is among the results.
-pub async fn heal(dir: &Path, uri: Option<&Secret>) -> Result<Vec<Healed>, HealError> {
+pub async fn heal(dir: &Path, uri: Option<&Secret>, within: Duration) -> Result<Vec<Healed>, HealError> {
     if !dir.join(JOURNAL).exists() {
         return Err(HealError::NoJournal { dir: dir.into() });
     }
@@ -70,7 +72,7 @@ pub async fn heal(dir: &Path, uri: Option<&Secret>) -> Result<Vec<Healed>, HealE
     }
     let description = description?;
     let Some(public) = &description.uri else {
-        return ours(dir, &description, &undo).await;
+        return ours(dir, &description, &undo, within).await;
     };
     let uri = match uri {
         Some(uri) => uri.clone(),
@@ -80,7 +82,7 @@ pub async fn heal(dir: &Path, uri: Option<&Secret>) -> Result<Vec<Healed>, HealE
         None => Secret::new(public.clone()),
     };
     let cluster = AttachedCluster::again(&uri, &description.nodes, &description.hooks).await?;
-    let healed = life::heal(&cluster, &undo, Left::ByTheDead, LIFTED_WITHIN).await.map_err(journal);
+    let healed = life::heal(&cluster, &undo, Left::ByTheDead, within).await.map_err(journal);
     cluster.leave().await;
     healed
 }
@@ -92,12 +94,17 @@ pub fn is_whole(dir: &Path) -> bool {
 }
 
 /// What is left of a cluster of ours: files, and disks of nodes.
-async fn ours(dir: &Path, description: &Description, undo: &Undo) -> Result<Vec<Healed>, HealError> {
+async fn ours(
+    dir: &Path,
+    description: &Description,
+    undo: &Undo,
+    within: Duration,
+) -> Result<Vec<Healed>, HealError> {
     let nodes = dir.join("nodes");
     // A server that waits for a frozen disk cannot even be killed.
     own_disk::thaw_below(&nodes);
     end_survivors(description).await?;
-    let healed = life::heal(&Remains::of(description), undo, Left::ByTheDead, LIFTED_WITHIN).await;
+    let healed = life::heal(&Remains::of(description), undo, Left::ByTheDead, within).await;
     own_disk::detach_below(&nodes).await?;
     healed.map_err(|why| HealError::Journal { dir: dir.into(), why })
 }
@@ -124,7 +131,7 @@ async fn end_survivors(description: &Description) -> Result<(), HealError> {
 pub async fn settle(dir: &Path, servers: Servers) -> bool {
     if servers == Servers::Ended && !is_whole(dir) {
         // What is left open is left to `heal`, which says why it cannot.
-        let _tried = heal(dir, None).await;
+        let _tried = heal(dir, None, IMPATIENT).await;
     }
     let whole = is_whole(dir);
     if whole {
@@ -163,7 +170,7 @@ pub fn lines(healed: &[Healed]) -> Vec<String> {
 pub async fn leftovers_undone() -> Vec<String> {
     let mut said = Vec::new();
     for (registration, dir) in leftovers() {
-        match heal(&dir, None).await {
+        match heal(&dir, None, IMPATIENT).await {
             Ok(healed) => {
                 let worth_saying = |healed: &&Healed| !healed.is_gone_with_the_tester();
                 if healed.iter().any(|healed| worth_saying(&healed)) {

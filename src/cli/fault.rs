@@ -143,12 +143,29 @@ fn whom(arguments: &FaultArguments) -> Result<Whom, String> {
 async fn attach(whom: &Whom) -> Result<(AttachedCluster, PathBuf), String> {
     let how = Attach { uri: &whom.uri, hooks: &Hooks::default(), names: &whom.names, own_output: None };
     let cluster = AttachedCluster::attach(&how).await.map_err(|error| error.to_string())?;
-    let state = state::dir().unwrap_or_else(|| std::env::temp_dir().join("mongosoak"));
-    let dir = state.join("faults").join(format!("{}-{:08x}", std::process::id(), entropy::draw() >> 32));
-    std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let dir = own_folder()?;
     cluster.describe(&whom.uri).write(&dir).map_err(|error| error.to_string())?;
-    heal::register(&dir).map_err(|error| format!("note that there may be something to heal: {error}"))?;
+    if let Err(error) = heal::register(&dir) {
+        eprintln!(
+            "mongosoak: if this is killed, only `mongosoak heal {}` will undo it: {error}",
+            dir.display()
+        );
+    }
     Ok((cluster, dir))
+}
+
+/// A folder for the journal: in the user's state folder, or where that cannot be written among temporary files.
+fn own_folder() -> Result<PathBuf, String> {
+    let name = format!("{}-{:08x}", std::process::id(), entropy::draw() >> 32);
+    let places = state::dir().into_iter().chain([std::env::temp_dir().join("mongosoak")]);
+    let mut why = String::new();
+    for dir in places.map(|place| place.join("faults").join(&name)) {
+        match std::fs::create_dir_all(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) => why = format!("{}: {error}", dir.display()),
+        }
+    }
+    Err(why)
 }
 
 async fn inject(

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::complain;
 use crate::exit::Outcome;
-use crate::heal::{HealError, forget, heal, lines};
+use crate::heal::{HealError, PATIENT, forget, heal, lines};
 use crate::scenario::Secret;
 
 /// Arguments of `heal`.
@@ -22,7 +22,7 @@ pub struct HealArguments {
 /// Undoes it, and says what was done.
 pub async fn run(arguments: &HealArguments) -> Outcome {
     let uri = arguments.uri.clone().map(Secret::new);
-    match heal(&arguments.run_dir, uri.as_ref()).await {
+    match heal(&arguments.run_dir, uri.as_ref(), PATIENT).await {
         Ok(healed) if healed.is_empty() => {
             println!("nothing is left to be undone");
             Outcome::Pass

@@ -96,7 +96,14 @@ fn cluster(scenario: &Scenario) -> String {
                 crate::scenario::Topology::ReplicaSet => format!("replica set of {}", m.members),
             };
             let mongod = m.mongod.as_ref().map(|v| format!(" {v}")).unwrap_or_default();
-            format!("{what}, mongod{mongod}, cache {} each", bytes(m.cache_bytes))
+            let with = [
+                (m.proxies, ", behind proxies"),
+                (m.test_commands, ", with test commands"),
+                (m.clock_library, ", with the clock library"),
+                (m.disk_bytes.is_some(), ", each on a disk of its own"),
+            ];
+            let with: String = with.into_iter().filter_map(|(has, words)| has.then_some(words)).collect();
+            format!("{what}, mongod{mongod}, cache {} each{with}", bytes(m.cache_bytes))
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Context;
-use crate::cluster::{Attach, AttachedCluster, ClusterError, ManagedCluster};
+use crate::cluster::{Attach, AttachedCluster, ClusterError, Description, ManagedCluster};
 use crate::event::Event;
 use crate::heal;
 use crate::scenario::Cluster;
@@ -28,15 +28,10 @@ impl Servers {
     /// When nobody answers, or the folder cannot be prepared for healing.
     pub async fn of(ctx: &Context, cluster: Option<&Arc<ManagedCluster>>) -> Result<Self, String> {
         let injects = !ctx.plan.faults.is_empty();
-        let prepare = |description: crate::cluster::Description| -> Result<(), String> {
-            description.write(&ctx.dir).map_err(|error| error.to_string())?;
-            heal::register(&ctx.dir)
-                .map_err(|error| format!("note that there may be something to heal: {error}"))
-        };
         match (cluster, &ctx.scenario.cluster) {
             (Some(cluster), _) => {
                 if injects {
-                    prepare(cluster.describe())?;
+                    prepare(ctx, &cluster.describe()).await?;
                 }
                 Ok(Self::Ours(Arc::clone(cluster)))
             }
@@ -45,7 +40,7 @@ impl Servers {
                 let own_output = Some(ctx.dir.clone());
                 let how = Attach { uri: &attached.uri, hooks: &attached.hooks, names: &names, own_output };
                 let cluster = AttachedCluster::attach(&how).await.map_err(|error| error.to_string())?;
-                prepare(cluster.describe(&attached.uri))?;
+                prepare(ctx, &cluster.describe(&attached.uri)).await?;
                 Ok(Self::Attached(Arc::new(cluster)))
             }
             _ => Ok(Self::LeftAlone),
@@ -78,6 +73,17 @@ impl Servers {
             cluster.leave().await;
         }
     }
+}
+
+/// What whoever heals will need. The next start finds it by itself only where the user has a state folder.
+async fn prepare(ctx: &Context, description: &Description) -> Result<(), String> {
+    description.write(&ctx.dir).map_err(|error| error.to_string())?;
+    if let Err(error) = heal::register(&ctx.dir) {
+        let text =
+            format!("the next start will not find what a killed tester leaves, only `heal` will: {error}");
+        ctx.events.send(Event::Note { text }).await;
+    }
+    Ok(())
 }
 
 /// Closes the books of the faults. What is still open is said.

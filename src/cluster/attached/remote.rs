@@ -52,7 +52,16 @@ pub async fn members(uri: &Secret) -> Result<Vec<String>, ClusterError> {
     // Arbiters are processes, too.
     let all = ["hosts", "passives", "arbiters"].into_iter().flat_map(list);
     let hosts: Vec<String> = all.filter_map(|host| host.as_str().map(str::to_owned)).collect();
-    Ok(if hosts.is_empty() { first } else { hosts })
+    let addresses = if hosts.is_empty() { first } else { hosts };
+    // They come from a server, and end up in commands of the user.
+    match addresses.iter().find(|address| !is_plain(address)) {
+        Some(odd) => Err(refused(uri, &format!("a member calls itself {odd:?}, which is no address"))),
+        None => Ok(addresses),
+    }
+}
+
+fn is_plain(address: &str) -> bool {
+    address.chars().all(|c| c.is_ascii_alphanumeric() || ".:-_[]".contains(c))
 }
 
 async fn options(uri: &Secret) -> Result<ClientOptions, ClusterError> {
@@ -162,5 +171,20 @@ impl Remote {
     /// Its process ended.
     pub fn forget_pid(&self) {
         self.pid.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_no_command() {
+        for plain in ["db1.example.net:27017", "[::1]:27017", "mongo-0.mongo_svc:1"] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for odd in ["a;reboot:1", "$(reboot):1", "a b:1"] {
+            assert!(!is_plain(odd), "{odd}");
+        }
     }
 }

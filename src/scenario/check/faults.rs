@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use faults::catalog::Need;
-use faults::{Harm, NodeTarget};
+use faults::{Harm, NodeTarget, Parameter, Takes};
 use humantime::format_duration;
 
 use super::{Check, MOST_FAULTS};
 use crate::scenario::words::Names;
 use crate::scenario::{FaultRule, FaultSpec, Majority, Scenario, When};
+
+/// The clients, among names of members.
+const CLIENTS: &str = "clients";
 
 /// What an attached cluster never has.
 const FOR_OWN_CLUSTERS: [Need; 3] = [Need::Managed, Need::Proxies, Need::ClockShim];
@@ -43,11 +46,23 @@ impl Check<'_> {
             }
             return;
         };
-        let at = format!("{at}.{kind}.target");
+        for parameter in spec.entry().parameters {
+            let target = match parameter.takes {
+                Takes::Target | Takes::Party => spec.parameters().party(parameter.name),
+                _ => continue,
+            };
+            if let Ok(target) = target {
+                self.names(&format!("{at}.{kind}.{}", parameter.name), &target, parameter.takes, members);
+            }
+        }
+    }
+
+    /// Whether a cluster of so many members has whom the target names.
+    fn names(&self, at: &str, target: &NodeTarget, takes: Takes, members: u8) {
         let cluster = ["cluster.members", "cluster.topology"];
-        match spec.target() {
+        match target {
             NodeTarget::Secondary if members == 1 => self.refuse(
-                &at,
+                at,
                 &cluster,
                 "there is no secondary in a cluster of one member",
                 "write \"primary\", or raise members in [cluster]",
@@ -56,9 +71,12 @@ impl Check<'_> {
                 let nodes: Vec<_> = (1..=members).map(|number| format!("node{number}")).collect();
                 let valid: Vec<_> =
                     NodeTarget::WORDS.into_iter().chain(nodes.iter().map(String::as_str)).collect();
-                for name in names.iter().filter(|name| !nodes.contains(name)) {
+                // A side of a partition may have members and clients.
+                let known =
+                    |name: &String| nodes.contains(name) || (takes == Takes::Party && name == CLIENTS);
+                for name in names.iter().filter(|name| !known(name)) {
                     let unknown = Names { what: "target", now: &valid, later: &[] }.unknown(name, "");
-                    self.refuse(&at, &cluster, unknown.message, &unknown.hint);
+                    self.refuse(at, &cluster, unknown.message, &unknown.hint);
                 }
             }
             _ => {}
@@ -70,9 +88,13 @@ impl Check<'_> {
         let (Some(members), NodeTarget::Nodes(names)) = (self.members(), spec.target()) else { return };
         let spare = usize::from(members) - faults::majority_of(usize::from(members));
         let takes_down = spec.build().harm() == Harm::TakesDown && rule.majority == Majority::Kept;
-        if takes_down && spare > 0 && names.len() > spare {
+        let members_named = names.iter().filter(|name| *name != CLIENTS).count();
+        if takes_down && spare > 0 && members_named > spare {
+            let names_nodes =
+                |parameter: &&Parameter| matches!(parameter.takes, Takes::Target | Takes::Party);
+            let key = spec.entry().parameters.iter().find(names_nodes).map_or("target", |p| p.name);
             self.refuse(
-                &format!("{at}.{}.target", spec.kind()),
+                &format!("{at}.{}.{key}", spec.kind()),
                 &["cluster.members", "cluster.topology"],
                 format!("{} of {members} members down at once leave no majority", names.len()),
                 "name fewer nodes, or write majority = \"may_be_lost\" beside it",

@@ -136,3 +136,35 @@ fn the_majority_is_kept_unless_the_rule_says_otherwise() {
     rule("do = \"majority_loss\"\nat = [\"1m\"]");
     rule("do = { kill = { target = \"all\" } }\nat = [\"1m\"]");
 }
+
+#[test]
+fn both_sides_of_a_partition_are_known() {
+    rule("do = { partition = { from = \"node1,clients\", to = \"node2,node3\" } }\nfirst = \"1m\"");
+    rule("do = { black_hole = { target = \"clients\" } }\nfirst = \"1m\"");
+    refused(
+        &fault("do = { partition = { to = «\"node9\" } }\nfirst = \"1m\""),
+        r#""to" in do.partition of [[fault]]: unknown target "node9""#,
+        "did you mean \"node1\"?",
+    );
+    refused(
+        &fault("do = «{ partition = { from = \"node1\", to = \"node1\" } }\nfirst = \"1m\""),
+        r#""do" in [[fault]]: to: is the same side as "from""#,
+        "",
+    );
+    refused(
+        &fault("do = «{ kill = { target = \"clients\" } }\nfirst = \"1m\""),
+        r#""do" in [[fault]]: target: clients are hit by faults of the network only"#,
+        "",
+    );
+}
+
+#[test]
+fn what_the_faults_need_is_started_with_the_cluster() {
+    let cluster = |faults: &str| match good(&text("", faults)).cluster {
+        Cluster::Managed(managed) => managed,
+        Cluster::Attached(_) => panic!("not ours"),
+    };
+    assert!(!cluster("").proxies);
+    let needs = cluster("[[fault]]\nmix = [{ do = \"kill\" }, { do = \"partition\" }]\nfirst = \"1m\"");
+    assert!(needs.proxies && !needs.test_commands && !needs.clock_library);
+}

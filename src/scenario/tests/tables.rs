@@ -70,7 +70,7 @@ fn not_yet() {
         "valid: topology",
     );
     refused(
-        &cluster("«hooks = {}"),
+        &cluster("hooks = «{}"),
         r#""hooks" in [cluster]: are for a deployment of somebody else"#,
         "leave them out",
     );
