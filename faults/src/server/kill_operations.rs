@@ -45,6 +45,9 @@ pub const KILL_OPERATIONS: Kind = Kind {
     },
 };
 
+/// Looks that follow each other at once until a command failed.
+const ROUNDS_AT_ONCE: u32 = 50;
+
 #[derive(Debug)]
 struct KillOperations {
     target: NodeTarget,
@@ -137,7 +140,10 @@ impl Fault for KillOperations {
             if failed > 0 {
                 return Some(facts([("failed_commands", json!(failed))]));
             }
-            let _next_time = self.round(site).await;
+            // Operations last for less than a millisecond: one look seldom meets one that has not done its work yet.
+            for _ in 0..ROUNDS_AT_ONCE {
+                let _next_time = self.round(site).await;
+            }
             None
         })
         .await

@@ -71,7 +71,7 @@ fn not_yet() {
     );
     refused(
         &cluster("hooks = «{}"),
-        r#""hooks" in [cluster]: are for a deployment of somebody else"#,
+        r#""hooks" in [cluster]: are for a deployment of somebody else, and this one is started by us"#,
         "leave them out",
     );
     refused(&cluster("auth = «true"), r#""auth" in [cluster]: true is not in this version yet"#, "false");
