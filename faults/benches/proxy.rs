@@ -2,7 +2,7 @@
 //! turn, by some connections of the leanest client that we have.
 //!
 //! `cargo bench -p faults --bench proxy -- PATH_OF_MONGOD [ROUNDS [SECONDS [CONNECTIONS]]]` prints each round, and the
-//! medians (6 rounds of 5 s with 32 connections). The client and the proxy have a thread each, as in the tester. Quote
+//! medians (60 rounds of 1 s with 32 connections). The client and the proxy have a thread each, as in the tester. Quote
 //! ratios: the machine's own noise is in all of it.
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bson::rawdoc;
-use faults::network::{Limits, MemberPorts, Network};
+use faults::network::{Limits, MemberPorts, Network, Upstream};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -34,7 +34,7 @@ fn main() -> Result<(), Failure> {
         return Ok(());
     };
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse::<u64>());
-    let (rounds, seconds, connections) = (number(1, 6)?, number(2, 5)?, number(3, 32)?);
+    let (rounds, seconds, connections) = (number(1, 60)?, number(2, 1)?, number(3, 32)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let bench = bench(Path::new(mongod), rounds, Duration::from_secs(seconds), connections);
     tokio::task::LocalSet::new().block_on(&runtime, bench)
@@ -46,7 +46,9 @@ async fn bench(mongod: &Path, rounds: u64, length: Duration, connections: u64) -
     let _server = start(mongod, folder.path(), port)?;
     let direct = format!("127.0.0.1:{port}");
     timeout(Duration::from_secs(30), fill(&direct)).await??;
-    let member = MemberPorts { name: "node1".into(), listen: None, upstream: port };
+    // As the proxy of a managed cluster does.
+    let upstream = Upstream::Socket(folder.path().join(format!("mongodb-{port}.sock")));
+    let member = MemberPorts { name: "node1".into(), listen: None, upstream };
     let network = Network::start(&[member], Limits::default()).await?;
     let through = format!("127.0.0.1:{}", network.port("node1").ok_or("no port")?);
     let (mut directs, mut throughs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -92,7 +94,9 @@ fn start(mongod: &Path, folder: &Path, port: u16) -> io::Result<Child> {
     let libraries = mongod.parent().unwrap_or(mongod).join("../lib");
     Command::new(mongod)
         .env("LD_LIBRARY_PATH", libraries)
-        .args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"])
+        .args(["--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25"])
+        .arg("--unixSocketPrefix")
+        .arg(folder)
         .args(["--port", &port.to_string(), "--dbpath"])
         .arg(folder)
         .stdout(Stdio::null())

@@ -30,7 +30,7 @@ async fn a_hundred_thousand_connections_leave_nothing() {
 
 async fn grows_not(count: usize) {
     let (port, _echo) = echo().await;
-    let member = MemberPorts { name: "a".into(), listen: None, upstream: port };
+    let member = MemberPorts { name: "a".into(), listen: None, upstream: port.into() };
     let network = Network::start(&[member], Limits::default()).await.unwrap();
     let through = network.port("a").unwrap();
     many(&network, through, 1_000).await;

@@ -164,7 +164,7 @@ impl ManagedCluster {
                 Err(error) if error.is_address_in_use() => {
                     node.set_ports(node.ports().moved()?);
                     if let Some(network) = &self.network {
-                        network.set_upstream(node.name(), node.ports().own);
+                        network.set_upstream(node.name(), node.upstream());
                     }
                     self.launch(node).await?;
                 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bson::{Document, doc};
+use faults::network::Upstream;
 use faults::{Exit, LaunchOptions, Member, Role};
 use wire::{CommandError, Connection};
 
@@ -20,6 +21,8 @@ use crate::clock::Clock;
 /// mongod's exit code when it cannot listen.
 pub const EXIT_ADDRESS_IN_USE: i32 = 48;
 const POLL: Duration = Duration::from_millis(20);
+/// Bytes of the path of a Unix domain socket, its end included (unix(7)).
+const SOCKET_PATH_MAX: usize = 107;
 /// A healthy node answers `hello` within milliseconds; a paused one never does.
 const ASK_DEADLINE: Duration = Duration::from_millis(1_000);
 
@@ -113,6 +116,15 @@ impl Node {
         format!("127.0.0.1:{}", self.ports().own)
     }
 
+    /// How its proxy reaches it: by a Unix domain socket in its folder, which costs the server and the proxy less
+    /// than TCP does, unless the path is longer than the system lets it be.
+    #[must_use]
+    pub fn upstream(&self) -> Upstream {
+        let port = self.ports().own;
+        let path = self.settings.dir.join(format!("mongodb-{port}.sock"));
+        if path.as_os_str().len() <= SOCKET_PATH_MAX { Upstream::Socket(path) } else { Upstream::Port(port) }
+    }
+
     /// Its log.
     #[must_use]
     pub fn log_path(&self) -> PathBuf {
@@ -180,7 +192,13 @@ impl Node {
         let cache_gib = s.cache_bytes as f64 / f64::from(1 << 30);
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let mut all: Vec<String> = vec!["--port".into(), self.ports().own.to_string()];
-        all.extend(["--bind_ip".into(), "127.0.0.1".into(), "--nounixsocket".into()]);
+        all.extend(["--bind_ip".into(), "127.0.0.1".into()]);
+        match self.upstream() {
+            Upstream::Socket(_) if self.ports().is_proxied() => {
+                all.extend(["--unixSocketPrefix".into(), text(s.dir.clone())]);
+            }
+            _ => all.push("--nounixsocket".into()),
+        }
         all.extend(["--dbpath".into(), text(s.dir.join("db"))]);
         all.extend(["--logpath".into(), text(self.log_path()), "--logappend".into()]);
         all.extend(["--wiredTigerCacheSizeGB".into(), format!("{cache_gib:.3}")]);

@@ -46,7 +46,7 @@ pub async fn open(nodes: &[Arc<Node>], again: bool) -> Result<Network, ClusterEr
         let member = |node: &Arc<Node>| MemberPorts {
             name: node.name().into(),
             listen: Some(node.ports().public),
-            upstream: node.ports().own,
+            upstream: node.upstream(),
         };
         let members: Vec<_> = nodes.iter().map(member).collect();
         tries_left -= 1;

@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::book::Lane;
@@ -15,6 +14,7 @@ use super::frames::Frames;
 use super::now;
 use super::queue::{Front, Jitter, Piece, Queue};
 use super::rule::Effect;
+use super::upstream::Socket;
 
 /// Most bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -105,7 +105,7 @@ impl Flow {
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut TcpStream, &mut TcpStream),
+        (from, to): (&mut Socket, &mut Socket),
         lane: &Lane,
         conn: &Conn,
     ) -> Poll<Result<(), Broken>> {
@@ -132,12 +132,7 @@ impl Flow {
     }
 
     /// Looks whether something waits, and leaves it there.
-    fn poll_stalled(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &TcpStream,
-        lane: &Lane,
-    ) -> Poll<Result<(), Broken>> {
+    fn poll_stalled(&mut self, cx: &mut Context<'_>, from: &Socket, lane: &Lane) -> Poll<Result<(), Broken>> {
         if !self.waiting_seen && (!self.queue.is_empty() || from.poll_read_ready(cx).is_ready()) {
             self.waiting_seen = true;
             lane.stall_acted();
@@ -146,7 +141,7 @@ impl Flow {
     }
 
     /// Writes what is due. `Pending` when the receiver takes no more.
-    fn poll_write_queue(&mut self, cx: &mut Context<'_>, to: &mut TcpStream) -> Poll<Result<(), Broken>> {
+    fn poll_write_queue(&mut self, cx: &mut Context<'_>, to: &mut Socket) -> Poll<Result<(), Broken>> {
         while let Some(front) = self.queue.front() {
             if let Some(due) = self.queue.due().filter(|due| *due > now()) {
                 self.wake_at = Some(due);
@@ -180,7 +175,7 @@ impl Flow {
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut TcpStream, &mut TcpStream),
+        (from, to): (&mut Socket, &mut Socket),
         lane: &Lane,
         conn: &Conn,
     ) -> Poll<Result<(), Broken>> {

@@ -8,12 +8,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use wire::{Frame, HEADER_BYTES, Header, OpCode, Request};
 
 use super::sock_diag::SockDiag;
+use super::upstream::Socket;
 
 /// How long who dialled may say nothing; in this protocol the dialler speaks first.
 const SPEAK_WITHIN: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub(crate) enum Says {
 }
 
 /// Reads the first message. Takes at most a second; what was read is in the answer in any case.
-pub(crate) async fn first_message(stream: &mut TcpStream) -> First {
+pub(crate) async fn first_message(stream: &mut Socket) -> First {
     let mut bytes = Vec::new();
     let says = timeout(SPEAK_WITHIN, async {
         loop {

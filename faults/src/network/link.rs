@@ -2,8 +2,6 @@
 //! of a split socket send a FIN when they are dropped.
 
 use std::future::poll_fn;
-use std::io;
-use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,6 +19,7 @@ use super::identify::{Desk, First, Says, first_message};
 use super::now;
 use super::proxy::Shared;
 use super::rule::Party;
+use super::upstream::Socket;
 
 /// A member on this machine accepts at once, or refuses.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -33,7 +32,8 @@ enum End {
 }
 
 /// Serves a connection until it ends. Errors end with it: there is nobody to tell but the two ends.
-pub(crate) async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, desk: Desk, mut client: TcpStream) {
+pub(crate) async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, desk: Desk, client: TcpStream) {
+    let mut client = Socket::Tcp(client);
     let _listed = shared.table.enter(&conn);
     let rules = shared.rules.subscribe();
     let mut link = Link { shared: &shared, conn: &conn, rules, verdict: Verdict::default(), upstream: None };
@@ -42,12 +42,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, conn: Arc<Conn>, desk: Desk, mut 
     match end {
         // Says FIN also when something is left unread, which a plain close would answer with a reset.
         End::Fin => drop(client.shutdown().await),
-        End::Reset => {
-            for socket in [Some(client), upstream].into_iter().flatten() {
-                // Fails only on a socket that is closed already.
-                drop(socket.set_zero_linger());
-            }
-        }
+        End::Reset => [Some(client), upstream].into_iter().flatten().for_each(Socket::reset),
     }
 }
 
@@ -56,11 +51,11 @@ struct Link<'a> {
     conn: &'a Conn,
     rules: watch::Receiver<Arc<Book>>,
     verdict: Verdict,
-    upstream: Option<TcpStream>,
+    upstream: Option<Socket>,
 }
 
 impl Link<'_> {
-    async fn run(&mut self, desk: &Desk, client: &mut TcpStream) -> End {
+    async fn run(&mut self, desk: &Desk, client: &mut Socket) -> End {
         let Ok(first) = self.unless_killed(self.greet(desk, client)).await else { return End::Reset };
         if first.says == Says::Gone {
             return End::Fin;
@@ -68,10 +63,11 @@ impl Link<'_> {
         if let Err(end) = self.admit().await {
             return end;
         }
-        let mut upstream = match self.unless_killed(connect(self.shared.upstream(self.conn.to))).await {
-            Ok(Ok(upstream)) => upstream,
+        let member = self.shared.upstream(self.conn.to);
+        let mut upstream = match self.unless_killed(timeout(CONNECT_WITHIN, member.connect())).await {
+            Ok(Ok(Ok(upstream))) => upstream,
             // Nobody listens there: the nearest thing to "refused" that an accepted connection can show.
-            Ok(Err(_)) => return self.refuse().await,
+            Ok(_) => return self.refuse().await,
             Err(end) => return end,
         };
         let end = self.pump(&first.bytes, client, &mut upstream).await;
@@ -80,7 +76,7 @@ impl Link<'_> {
     }
 
     /// Hears the first message and finds out who dialled.
-    async fn greet(&self, desk: &Desk, client: &mut TcpStream) -> First {
+    async fn greet(&self, desk: &Desk, client: &mut Socket) -> First {
         let first = first_message(client).await;
         let self_probe = first.says == Says::SelfProbe;
         let party = match first.says {
@@ -165,7 +161,7 @@ impl Link<'_> {
     }
 
     /// Passes bytes both ways until both have ended, or one broke.
-    async fn pump(&mut self, first: &[u8], client: &mut TcpStream, upstream: &mut TcpStream) -> End {
+    async fn pump(&mut self, first: &[u8], client: &mut Socket, upstream: &mut Socket) -> End {
         let mut pump = Pump {
             up: Flow::new(Way::Up, self.conn.number),
             down: Flow::new(Way::Down, self.conn.number),
@@ -193,12 +189,6 @@ impl Link<'_> {
     }
 }
 
-async fn connect(port: u16) -> io::Result<TcpStream> {
-    let stream = timeout(CONNECT_WITHIN, TcpStream::connect((Ipv4Addr::LOCALHOST, port))).await??;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
 /// Both directions, and the moments at which something has to happen without a socket that is ready.
 struct Pump {
     up: Flow,
@@ -219,7 +209,7 @@ impl Pump {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        (client, upstream): (&mut TcpStream, &mut TcpStream),
+        (client, upstream): (&mut Socket, &mut Socket),
         verdict: &Verdict,
         conn: &Conn,
     ) -> Poll<End> {

@@ -29,10 +29,12 @@ mod rule;
 mod sock_diag;
 #[cfg(test)]
 mod tests;
+mod upstream;
 
 pub use conn::ConnInfo;
 pub use kind::*;
 pub use rule::{Effect, OnLift, Own, Party, Rule, RuleCount, Selector, Side};
+pub use upstream::Upstream;
 
 use std::io;
 use std::sync::Arc;
@@ -53,8 +55,8 @@ pub struct MemberPorts {
     pub name: String,
     /// The port that it advertises and others dial; `None`: a free one between 20000 and 31999.
     pub listen: Option<u16>,
-    /// The port that its process listens on.
-    pub upstream: u16,
+    /// Where its process listens.
+    pub upstream: Upstream,
 }
 
 /// What a network allows itself.
@@ -89,7 +91,7 @@ pub struct ListenerInfo {
     /// What others dial.
     pub port: u16,
     /// Where it leads.
-    pub upstream: u16,
+    pub upstream: Upstream,
     /// `false` while a rule closes it.
     pub open: bool,
     /// Connections accepted since the start.
@@ -137,11 +139,11 @@ impl Network {
         self.index(name).map(|member| self.shared.port(member))
     }
 
-    /// The member's process listens on another port from now on. Connections that are open stay. A name that
-    /// it does not know is ignored.
-    pub fn set_upstream(&self, name: &str, port: u16) {
+    /// The member's process listens elsewhere from now on. Connections that are open stay. A name that it does
+    /// not know is ignored.
+    pub fn set_upstream(&self, name: &str, upstream: Upstream) {
         if let Some(member) = self.index(name) {
-            self.shared.set_upstream(member, port);
+            self.shared.set_upstream(member, upstream);
         }
     }
 

@@ -16,7 +16,7 @@ use super::book::Book;
 use super::conn::{Conn, Table};
 use super::identify::{Desk, Pids};
 use super::link::serve;
-use super::{Limits, MemberPorts};
+use super::{Limits, MemberPorts, Upstream};
 
 /// Below the range from which the system takes the ports of outgoing connections: none of these can sit on a
 /// port while its listener is closed.
@@ -37,7 +37,7 @@ pub(crate) struct Gate {
     pub name: String,
     /// What the others dial; 0 until the listener was opened for the first time.
     port: AtomicU16,
-    upstream: AtomicU16,
+    upstream: Mutex<Upstream>,
     pub open: AtomicBool,
     pub accepted: AtomicU64,
     pub turned_away: AtomicU64,
@@ -62,7 +62,7 @@ impl Shared {
         let gate = |member: &MemberPorts| Gate {
             name: member.name.clone(),
             port: AtomicU16::new(member.listen.unwrap_or(0)),
-            upstream: AtomicU16::new(member.upstream),
+            upstream: Mutex::new(member.upstream.clone()),
             open: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
@@ -87,12 +87,12 @@ impl Shared {
         self.gates[member].port.load(Ordering::Relaxed)
     }
 
-    pub fn upstream(&self, member: usize) -> u16 {
-        self.gates[member].upstream.load(Ordering::Relaxed)
+    pub fn upstream(&self, member: usize) -> Upstream {
+        self.gates[member].upstream.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn set_upstream(&self, member: usize, port: u16) {
-        self.gates[member].upstream.store(port, Ordering::Relaxed);
+    pub fn set_upstream(&self, member: usize, upstream: Upstream) {
+        *self.gates[member].upstream.lock().unwrap_or_else(PoisonError::into_inner) = upstream;
     }
 
     /// Makes a new edition of the rules.

@@ -95,7 +95,7 @@ async fn a_member_that_does_not_listen_is_a_reset() {
     stream.write_all(&message("hello", None)).await.unwrap();
     assert!(is_reset(&mut stream).await);
     let echo = Server::echo().await;
-    network.set_upstream("a", echo.port);
+    network.set_upstream("a", echo.port.into());
     client(&network, "a").await;
     stop(network).await;
 }
@@ -141,7 +141,7 @@ async fn a_request_whose_client_gave_up_is_delivered_late() {
 #[tokio::test]
 async fn connections_beyond_the_limit_are_reset_and_counted() {
     let echo = Server::echo().await;
-    let member = MemberPorts { name: "a".into(), listen: None, upstream: echo.port };
+    let member = MemberPorts { name: "a".into(), listen: None, upstream: echo.port.into() };
     let few = Limits { connections_max: 3, ..limits() };
     let network = Network::start(&[member], few).await.unwrap();
     let mut open = Vec::new();
@@ -183,7 +183,7 @@ async fn somebody_who_says_nothing_is_passed_on_after_a_second() {
 #[tokio::test]
 async fn a_port_that_is_taken_is_named() {
     let echo = Server::echo().await;
-    let member = |listen| MemberPorts { name: "a".into(), listen: Some(listen), upstream: echo.port };
+    let member = |listen| MemberPorts { name: "a".into(), listen: Some(listen), upstream: echo.port.into() };
     let error = Network::start(&[member(echo.port)], limits()).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     let expected = format!("listen on 127.0.0.1:{} for a: ", echo.port);
@@ -195,7 +195,7 @@ async fn its_ports_can_be_used_again_at_once() {
     let echo = Server::echo().await;
     let mut port = None;
     for _ in 0..5 {
-        let member = MemberPorts { name: "a".into(), listen: port, upstream: echo.port };
+        let member = MemberPorts { name: "a".into(), listen: port, upstream: echo.port.into() };
         let network = Network::start(&[member], limits()).await.unwrap();
         port = network.port("a");
         let _open = client(&network, "a").await;

@@ -72,7 +72,7 @@ async fn dial_with_a_small_buffer(network: &Network) -> TcpStream {
 /// Twenty times: in force, held, lifted. All within a second, and all streams go on where they were.
 async fn lift_again_and_again(rules: Vec<Rule>, threads: usize) {
     let source = Server::source().await;
-    let member = MemberPorts { name: "a".into(), listen: None, upstream: source.port };
+    let member = MemberPorts { name: "a".into(), listen: None, upstream: source.port.into() };
     let network = Network::start(&[member], Limits { threads, ..limits() }).await.unwrap();
     let mut streams = Streams::start(&network).await;
     let mut longest = Duration::ZERO;

@@ -4,6 +4,7 @@ mod closing;
 mod effects;
 mod lifting;
 mod parties;
+mod upstreams;
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -106,7 +107,7 @@ async fn network(upstreams: &[u16]) -> Network {
     let names = ["a", "b", "c"].into_iter();
     let members: Vec<_> = names
         .zip(upstreams)
-        .map(|(name, upstream)| MemberPorts { name: name.into(), listen: None, upstream: *upstream })
+        .map(|(name, upstream)| MemberPorts { name: name.into(), listen: None, upstream: (*upstream).into() })
         .collect();
     Network::start(&members, limits()).await.unwrap()
 }
