@@ -115,8 +115,15 @@ pub async fn stall_disk(set: &Set) {
     assert!(waits(pid));
     held.lift().await.unwrap();
     wait_for("all threads go on", LONG, || (!waits(pid)).then_some(())).await;
-    let primary = leader(set).await;
-    set.cluster.command(&primary, "soak", &synced, LONG).await.unwrap();
+    // One that was stalled for too long may still lose its office.
+    let writes = async || {
+        let primary = leader(set).await;
+        set.cluster.command(&primary, "soak", &synced, LONG).await.is_ok()
+    };
+    let clock = Clock::start();
+    while !writes().await {
+        assert!(clock.now() < LONG, "no write is synced");
+    }
     set.assert_clean().await;
 }
 
@@ -148,6 +155,30 @@ pub async fn disk_full(set: &Set) {
     let left = std::fs::read_dir(&data).unwrap().flatten();
     let mut left = left.filter(|entry| entry.file_name().to_string_lossy().contains("filler"));
     assert!(left.next().is_none());
+    set.assert_clean().await;
+}
+
+/// The space comes back while the server is on its way to its end: it has met the full disk, and still runs.
+pub async fn space_at_the_last_moment(set: &Set) {
+    let held = set.inject("disk_full", json!({ "target": "secondary", "for": 600.0 })).await.unwrap();
+    let node = held.nodes[0].clone();
+    let log = set.cluster.place(&node).unwrap().log;
+    let primary = leader_of(set).await;
+    let write = async {
+        loop {
+            let _unknown = set.cluster.command(&primary, "soak", &insert(16, doc! { "w": 1 }), LONG).await;
+        }
+    };
+    let meets = wait_for("No space left in its log", LONG, || {
+        let log = std::fs::read(&log).unwrap();
+        let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(64 << 10)..]).into_owned();
+        tail.contains("No space left on device").then_some(())
+    });
+    tokio::select! {
+        () = meets => {}
+        () = write => unreachable!(),
+    }
+    held.lift().await.unwrap();
     set.assert_clean().await;
 }
 

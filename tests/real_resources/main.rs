@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
-use disks::{cold_cache, cold_restart, disk_full, slow_disk, stall_disk};
+use disks::{cold_cache, cold_restart, disk_full, slow_disk, space_at_the_last_moment, stall_disk};
 use faults::Deployment;
 use faults::catalog::Need;
 use faults::life::{self, Failure, Left};
@@ -39,19 +39,20 @@ async fn real_resources_are_taken_away_and_given_back() {
         managed.disk_bytes = root().then_some(GIB);
     })
     .await;
-    fill(&set).await;
-    cold_cache(&set).await;
-    cold_restart(&set).await;
+    step("fill", fill(&set)).await;
+    step("cold cache", cold_cache(&set)).await;
+    step("cold restart", cold_restart(&set)).await;
     if root() {
-        cpu_pressure(&set).await;
-        slow_disk(&set).await;
-        memory_pressure(&set).await;
-        stall_disk(&set).await;
-        disk_full(&set).await;
+        step("cpu pressure", cpu_pressure(&set)).await;
+        step("slow disk", slow_disk(&set)).await;
+        step("memory pressure", memory_pressure(&set)).await;
+        step("stalled disk", stall_disk(&set)).await;
+        step("full disk", space_at_the_last_moment(&set)).await;
+        step("full disk", disk_full(&set)).await;
     }
-    fd_limit(&set).await;
-    clock_skew(&set).await;
-    healed_by_another(&set).await;
+    step("descriptors", fd_limit(&set)).await;
+    step("clock", clock_skew(&set)).await;
+    step("heal", healed_by_another(&set)).await;
     let nodes = set.place.path().join("nodes");
     set.cluster.stop_all(Duration::ZERO).await;
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
@@ -109,6 +110,7 @@ async fn healed_by_another(set: &Set) {
         kinds.push("slow_disk");
     }
     for kind in kinds {
+        eprintln!("{:.1} heal of {kind}", real::now_s());
         let held = set.inject(kind, json!({ "target": "secondary", "for": 600.0 })).await.unwrap();
         let node = held.nodes[0].clone();
         drop(held);
@@ -152,6 +154,12 @@ async fn real_disks_of_nodes_keep_their_data_and_are_let_go() {
     std::fs::create_dir_all(plain.join("db/journal")).unwrap();
     let refused = own_disk::attach(&plain, Some(GIB)).await.unwrap_err().to_string();
     assert!(refused.contains("there is data already"), "{refused}");
+}
+
+/// Says when a step begins: a failed one is shown with what came before it.
+async fn step(name: &str, work: impl Future<Output = ()>) {
+    eprintln!("{:.1} {name}", real::now_s());
+    work.await;
 }
 
 const DOCUMENT_BYTES: u32 = 64 << 10;

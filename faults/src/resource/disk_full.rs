@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bson::doc;
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::statvfs::statvfs;
 use serde_json::json;
+use wire::CommandError;
 
 use super::device::same_file_system;
 use crate::catalog::{Kind, Need};
@@ -26,6 +28,10 @@ const FILLER: &str = ".mongosoak-filler-";
 const SLACK_BYTES: u64 = 8 << 20;
 /// The smallest piece that is asked for: the block of most file systems.
 const LEAST_PIECE_BYTES: u64 = 4 << 10;
+/// The server's number for "not allowed to this user".
+const UNAUTHORIZED: i32 = 13;
+/// So long after the space is back a server has ended or synced.
+const TELLS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A file that takes everything.
 pub const DISK_FULL: Kind = Kind {
@@ -156,8 +162,8 @@ impl Fault for DiskFull {
             }
             _ => {}
         }
-        let running = site.on.pid(site.node).await;
-        let pid = match running {
+        let survived = survives(site).await?;
+        let pid = match survived {
             Some(pid) => {
                 site.on.expect_end(site.node, false).await?;
                 pid
@@ -166,7 +172,7 @@ impl Fault for DiskFull {
         };
         let free = filler.parent().and_then(|data| free(data).ok());
         Ok(facts([
-            ("server_ended", json!(running.is_none())),
+            ("server_ended", json!(survived.is_none())),
             ("pid_after", json!(pid)),
             ("free_bytes", json!(free.as_ref().map(|free| free.bytes))),
         ]))
@@ -184,6 +190,25 @@ impl Fault for DiskFull {
         }
         back(site, deadline).await
     }
+}
+
+/// Its process, when that has got over the full disk: one that met it takes a moment to end, so that only one that
+/// syncs its data is well. `None`: it has ended.
+async fn survives(site: &Site<'_>) -> Result<Option<i32>, FaultError> {
+    let tells = site
+        .until(TELLS_WITHIN, "it neither ends nor syncs its data", || async {
+            match site.on.pid(site.node).await {
+                None => Some(None),
+                Some(pid) => match site.ask(doc! { "fsync": 1 }).await {
+                    Ok(_) => Some(Some(pid)),
+                    // Then this cannot be known, and it answers at least.
+                    Err(CommandError::Server { code: UNAUTHORIZED, .. }) => Some(Some(pid)),
+                    Err(_) => None,
+                },
+            }
+        })
+        .await;
+    tells.map_err(|error| site.failed("see what became of", error))
 }
 
 struct Free {
