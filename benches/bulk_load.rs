@@ -37,8 +37,13 @@ async fn bench(documents: u64) -> Result<(), Failure> {
     let found = binary::find(None).await?;
     let settings = Managed { members: 1, cache_bytes: 1 << 30, oplog_bytes: 1 << 30, ..Managed::default() };
     let dir = tempfile::tempdir()?;
-    let start =
-        Start { settings: &settings, binary: &found, dir: dir.path().into(), lifetime: Lifetime::WithTester };
+    let start = Start {
+        settings: &settings,
+        binary: &found,
+        routing: None,
+        dir: dir.path().into(),
+        lifetime: Lifetime::WithTester,
+    };
     let (events, mut queue) = Events::channel(Clock::start());
     let mut drain = JoinSet::new();
     drain.spawn(async move { while queue.recv().await.is_some() {} });
@@ -65,6 +70,7 @@ async fn load(client: &Client, collection: &str, documents: u64) -> Result<f64, 
         database: "bench".into(),
         collection: collection.into(),
         indexes: Vec::new(),
+        shard_key: None,
     };
     let at = Loading {
         client: client.clone(),

@@ -248,7 +248,10 @@ impl Nemesis {
         }
         let grip = Grip::new(&planned.id, planned.r#do.kind(), &*fault, nodes.clone());
         match self.claims.take(place, grip.allowed(planned.majority), &look.view, look.ended) {
-            Attempt::Taken(held) => Ok(Some((nodes, look.view, held))),
+            Attempt::Taken(held) => {
+                let around = look.view.around(&nodes);
+                Ok(Some((nodes, around, held)))
+            }
             Attempt::Stale => Ok(None),
             Attempt::Refused(why) => Err((FaultOutcome::Skipped, why)),
         }

@@ -98,7 +98,8 @@ async fn server(place: &Place, topology: Topology) -> ManagedCluster {
     let settings = Managed { topology, members: 1, ..Managed::default() };
     let found = binary::find(None).await.unwrap();
     let dir = place.path().join("server");
-    let start = Start { settings: &settings, binary: &found, dir, lifetime: Lifetime::WithTester };
+    let start =
+        Start { settings: &settings, binary: &found, routing: None, dir, lifetime: Lifetime::WithTester };
     let (events, queue) = Events::channel(Clock::start());
     // Nobody listens: what is sent is lost.
     drop(queue);

@@ -1,6 +1,6 @@
 //! The one list of fault kinds. Each kind describes itself in its own file; here it is only named.
 
-use crate::{Fault, Parameter, Parameters, hook, network, process, replication, resource, server};
+use crate::{Fault, Parameter, Parameters, hook, network, process, replication, resource, server, sharding};
 
 /// One kind of fault, for people, for the checker and for whoever builds it.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,8 @@ pub enum Need {
     CgroupMemory,
     /// The control group controller for processors, with the right to use it.
     CgroupCpu,
+    /// A sharded cluster.
+    Sharded,
     /// Servers that were started with the clock library (the tool does so when a scenario needs it).
     ClockShim,
 }
@@ -62,6 +64,7 @@ impl Need {
             Self::CgroupIo => "control groups for block devices (root)",
             Self::CgroupMemory => "control groups for memory (root)",
             Self::CgroupCpu => "control groups for processors (root)",
+            Self::Sharded => "a sharded cluster",
             Self::ClockShim => "a managed cluster (its clock library)",
         }
     }
@@ -81,6 +84,7 @@ pub const KINDS: &[Kind] = &[
     server::KILL_OPERATIONS,
     resource::DISK_FULL, resource::SLOW_DISK, resource::STALL_DISK, resource::COLD_CACHE,
     resource::MEMORY_PRESSURE, resource::CPU_PRESSURE, resource::FD_LIMIT, resource::CLOCK_SKEW,
+    sharding::MOVE_CHUNKS, sharding::BALANCER, sharding::SPLIT,
     hook::HOOK,
 ];
 

@@ -32,6 +32,35 @@ impl View {
         self.members.iter().find(|m| matches!(m.role, Role::Primary | Role::Standalone))
     }
 
+    /// The members of the replica sets to which these nodes belong: what a fault on them has to do with. A router,
+    /// which belongs to none, is alone.
+    #[must_use]
+    pub fn around(&self, nodes: &[String]) -> Self {
+        let named = |member: &Member| nodes.contains(&member.name);
+        if !self.members.iter().any(named) {
+            return self.clone();
+        }
+        let sets: Vec<_> = self.members.iter().filter(|m| named(m)).map(|m| &m.set).collect();
+        let beside = |m: &&Member| named(m) || m.role != Role::Router && sets.contains(&&m.set);
+        Self { members: self.members.iter().filter(beside).cloned().collect() }
+    }
+
+    /// Each replica set by itself, in the order of their names; routers belong to none.
+    #[must_use]
+    pub fn sets(&self) -> Vec<Self> {
+        let mut sets = BTreeMap::<_, Self>::new();
+        for member in self.members.iter().filter(|m| m.role != Role::Router) {
+            sets.entry(&member.set).or_default().members.push(member.clone());
+        }
+        sets.into_values().collect()
+    }
+
+    /// Whether every replica set has a primary.
+    #[must_use]
+    pub fn takes_writes(&self) -> bool {
+        !self.members.is_empty() && self.sets().iter().all(|set| set.primary().is_some())
+    }
+
     /// The newest election term that any member knows.
     #[must_use]
     pub fn term(&self) -> Option<i64> {
@@ -48,13 +77,17 @@ pub struct Member {
     pub role: Role,
     /// Election term as this member knows it; `None` when it does not answer or has none.
     pub term: Option<i64>,
+    /// Its replica set in a sharded cluster: `config`, `shard0`, `shard1` ...; `None`: the deployment is one set, or
+    /// a standalone, or this is a router.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
 }
 
 impl Member {
-    /// Whether it leads or follows.
+    /// Whether it leads, follows or routes.
     #[must_use]
     pub const fn is_well(&self) -> bool {
-        matches!(self.role, Role::Primary | Role::Secondary | Role::Standalone)
+        matches!(self.role, Role::Primary | Role::Secondary | Role::Standalone | Role::Router)
     }
 }
 
@@ -68,6 +101,8 @@ pub enum Role {
     Secondary,
     /// A mongod without replication.
     Standalone,
+    /// Passes operations on to the shards.
+    Router,
     /// Answers, but is neither (starting, recovering, rolling back).
     Other,
     /// Does not answer.

@@ -29,6 +29,7 @@ mod proof;
 pub mod replication;
 pub mod resource;
 pub mod server;
+pub mod sharding;
 mod site;
 mod spec;
 mod target;
@@ -41,7 +42,7 @@ pub use parameter::{
 pub use proof::Proof;
 pub use site::Site;
 pub use spec::{Parameters, Spec};
-pub use target::{NodeTarget, majority_of};
+pub use target::{CONFIG_SET, NodeTarget, ROUTER_SET, majority_of};
 pub use wire::CommandError;
 
 use std::time::Duration;

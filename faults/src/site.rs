@@ -30,6 +30,17 @@ pub struct Site<'a> {
 }
 
 impl Site<'_> {
+    /// The members around the node in hand as they are now: those of its replica set, or of the sets of all nodes
+    /// of the fault where it acts on them together.
+    pub async fn view(&self) -> View {
+        let view = self.on.view().await;
+        if self.node == crate::TOGETHER {
+            view.around(self.nodes)
+        } else {
+            view.around(&[self.node.to_owned()])
+        }
+    }
+
     /// What the node in hand was before the injection.
     #[must_use]
     pub fn role_before(&self) -> Role {

@@ -43,6 +43,7 @@ const fn hit_role(role: Role) -> HitRole {
     match role {
         Role::Primary | Role::Standalone => HitRole::Primary,
         Role::Secondary => HitRole::Secondary,
+        Role::Router => HitRole::Router,
         Role::Other | Role::Down => HitRole::Other,
     }
 }

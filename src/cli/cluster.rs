@@ -115,7 +115,14 @@ async fn start(arguments: &StartArguments) -> Result<Outcome, ClusterError> {
         election_timeout: arguments.election_timeout,
         ..Managed::default()
     };
-    let start = Start { settings: &settings, binary: &found, dir: dir.clone(), lifetime: Lifetime::Detached };
+    let dir_of = dir.clone();
+    let start = Start {
+        settings: &settings,
+        binary: &found,
+        routing: None,
+        dir: dir_of,
+        lifetime: Lifetime::Detached,
+    };
     let playground = launch(&start).await?;
     println!("{}", playground.uri);
     eprintln!(

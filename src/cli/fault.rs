@@ -185,6 +185,7 @@ async fn inject(
     }
     let tie = arguments.seed.unwrap_or_else(entropy::draw);
     let nodes = spec.target().resolve(&before, tie);
+    let before = before.around(&nodes);
     let undo =
         Undo::open(&dir.join(heal::JOURNAL)).map_err(|error| format!("make the undo journal: {error}"))?;
     // The first signal lifts it in order, the second one in haste.

@@ -8,6 +8,7 @@ mod faults;
 mod find_max;
 mod heal;
 mod load;
+mod router;
 mod run;
 
 use std::path::PathBuf;
@@ -63,6 +64,9 @@ enum Command {
     /// A local cluster to play with
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// The stand-in for a mongos; started by managed sharded clusters
+    #[command(hide = true)]
+    Router(router::RouterArguments),
 }
 
 /// A scenario and what the command line changes about it.
@@ -120,6 +124,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Faults(arguments) => faults::list(&arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments).await,
         Command::Cluster(command) => cluster::run(command).await,
+        Command::Router(arguments) => router::run(arguments).await,
     }
 }
 

@@ -124,7 +124,36 @@ fn cached() -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
+/// Finds a mongos: the one at the path `choice`, else one on PATH or beside the mongod. `None`: there is none.
+///
+/// # Errors
+/// When what was named is no mongos.
+pub async fn find_mongos(choice: Option<&str>, mongod: &Binary) -> Result<Option<Binary>, String> {
+    if let Some(path) = choice {
+        let found = version_of(Path::new(path), "mongos version v", "as named").await;
+        return found.map(Some).map_err(|why| format!("{path} {why}"));
+    }
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&on_path).map(|dir| ("PATH", dir.join("mongos")));
+    let beside = mongod.path.parent().map(|dir| ("beside the mongod", dir.join("mongos")));
+    for (found_by, path) in on_path.chain(beside).filter(|(_, path)| path.exists()) {
+        if let Ok(mongos) = version_of(&path, "mongos version v", found_by).await {
+            return Ok(Some(mongos));
+        }
+    }
+    Ok(None)
+}
+
 async fn vet(path: &Path, found_by: &'static str) -> Result<Binary, String> {
+    let found = version_of(path, "db version v", found_by).await?;
+    if found.version < OLDEST {
+        return Err(format!("is {}; the oldest that works is {OLDEST}", found.version));
+    }
+    Ok(found)
+}
+
+/// Runs `--version`, which prints the version after these words.
+async fn version_of(path: &Path, words: &str, found_by: &'static str) -> Result<Binary, String> {
     let path = std::path::absolute(path).map_err(|e| e.to_string())?;
     let library_path = path.parent().and_then(Path::parent).map(|p| p.join("lib")).filter(|p| p.is_dir());
     let mut command = Command::new(&path);
@@ -135,14 +164,11 @@ async fn vet(path: &Path, found_by: &'static str) -> Result<Binary, String> {
     let output = tokio::time::timeout(VERSION_DEADLINE, command.output()).await;
     let output = output.map_err(|_| "`--version` did not end".to_string())?.map_err(|e| e.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let Some(version) = text.lines().find_map(|l| l.strip_prefix("db version v")).and_then(parse) else {
+    let Some(version) = text.lines().find_map(|l| l.strip_prefix(words)).and_then(parse) else {
         let complaint = String::from_utf8_lossy(&output.stderr);
         let complaint = complaint.lines().next().unwrap_or("it printed no version").to_owned();
         return Err(format!("`--version` failed ({}): {complaint}", output.status));
     };
-    if version < OLDEST {
-        return Err(format!("is {version}; the oldest that works is {OLDEST}"));
-    }
     Ok(Binary { path, version, library_path, found_by })
 }
 

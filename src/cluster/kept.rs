@@ -14,7 +14,7 @@ use super::own_disk;
 use super::process::Lifetime;
 use crate::clock::Clock;
 use crate::file;
-use crate::scenario::{Managed, Topology};
+use crate::scenario::Topology;
 
 const FILE: &str = "nodes.json";
 const SCHEMA: &str = "mongosoak-nodes/1";
@@ -77,14 +77,14 @@ impl Kept {
     ///
     /// # Errors
     /// With both.
-    pub fn must_fit(&self, dir: &Path, settings: &Managed) -> Result<(), ClusterError> {
-        let asked = (word(settings.topology), usize::from(settings.members));
+    pub fn must_fit(&self, dir: &Path, topology: Topology, nodes: usize) -> Result<(), ClusterError> {
+        let asked = (word(topology), nodes);
         let here = (self.topology.as_str(), self.nodes.len());
         if here == asked {
             return Ok(());
         }
         let why = format!(
-            "the data is that of a {} of {} members, the scenario asks for a {} of {}; name another folder with \
+            "the data is that of a {} of {} nodes, the scenario asks for a {} of {}; name another folder with \
              --data, or change [cluster]",
             here.0, here.1, asked.0, asked.1
         );
@@ -140,7 +140,7 @@ pub async fn take_over(
     // A server that waits for a frozen disk does not end, however it is killed.
     own_disk::thaw_below(&start.dir);
     let kept = tokio::select! {
-        kept = left_alone(&start.dir, start.settings, clock) => kept?,
+        kept = left_alone(&start.dir, start.settings.topology, start.seats().len(), clock) => kept?,
         () = stop.cancelled() => return Err(ClusterError::Stopped),
     };
     own_disk::detach_below(&start.dir).await?;
@@ -153,10 +153,15 @@ pub async fn take_over(
 
 /// What `dir` says of itself once nobody uses it any more. Another tester may have finished its start during the
 /// wait, and then there is data: only what is read after it counts.
-async fn left_alone(dir: &Path, settings: &Managed, clock: Clock) -> Result<Option<Kept>, ClusterError> {
+async fn left_alone(
+    dir: &Path,
+    topology: Topology,
+    nodes: usize,
+    clock: Clock,
+) -> Result<Option<Kept>, ClusterError> {
     let read = || {
         let kept = Kept::read(dir)?;
-        kept.iter().filter(|kept| kept.ready).try_for_each(|kept| kept.must_fit(dir, settings))?;
+        kept.iter().filter(|kept| kept.ready).try_for_each(|kept| kept.must_fit(dir, topology, nodes))?;
         Ok(kept)
     };
     let Some(before) = read()? else { return Ok(None) };
@@ -171,20 +176,15 @@ fn announce(start: &Start<'_>) -> Result<(), ClusterError> {
         return Ok(());
     }
     std::fs::create_dir_all(&start.dir).map_err(|e| ClusterError::folder(&start.dir, &e))?;
-    let node = |n: u8| KeptNode { name: node_name(n), port: 0 };
-    let nodes = (1..=start.settings.members).map(node).collect();
+    let nodes = start.seats().into_iter().map(|seat| KeptNode { name: seat.name, port: 0 }).collect();
     Kept::new(start.settings.topology, nodes, false).write(&start.dir)
-}
-
-/// `node1`, `node2` ...
-pub fn node_name(number: u8) -> String {
-    format!("node{number}")
 }
 
 const fn word(topology: Topology) -> &'static str {
     match topology {
         Topology::Standalone => "standalone",
         Topology::ReplicaSet => "replica set",
+        Topology::Sharded => "sharded cluster",
     }
 }
 
@@ -217,10 +217,9 @@ mod tests {
         kept(3, true).write(dir.path()).unwrap();
         let read = Kept::read(dir.path()).unwrap().unwrap();
         assert_eq!(read, kept(3, true));
-        read.must_fit(dir.path(), &Managed::default()).unwrap();
-        let one = Managed { members: 1, ..Managed::default() };
-        let error = read.must_fit(dir.path(), &one).unwrap_err().to_string();
-        assert!(error.contains("replica set of 3 members") && error.contains("replica set of 1"), "{error}");
+        read.must_fit(dir.path(), Topology::ReplicaSet, 3).unwrap();
+        let error = read.must_fit(dir.path(), Topology::ReplicaSet, 1).unwrap_err().to_string();
+        assert!(error.contains("replica set of 3 nodes") && error.contains("replica set of 1"), "{error}");
         std::fs::write(dir.path().join(FILE), "{").unwrap();
         assert!(Kept::read(dir.path()).is_err());
     }
@@ -244,18 +243,18 @@ mod tests {
         }
         std::fs::write(db.join("mongod.lock"), format!("{}\n", user.id())).unwrap();
         kept(3, false).write(dir.path()).unwrap();
-        let settings = Managed::default();
         let other = async {
             // The first look is over: it has found the user.
             kept(3, true).write(dir.path()).unwrap();
             user.kill().unwrap();
             user.wait().unwrap();
         };
-        let (found, ()) = tokio::join!(left_alone(dir.path(), &settings, Clock::start()), other);
+        let (found, ()) =
+            tokio::join!(left_alone(dir.path(), Topology::ReplicaSet, 3, Clock::start()), other);
         assert_eq!(found.unwrap(), Some(kept(3, true)));
         // Nothing happened meanwhile: it stays what it was.
         kept(3, false).write(dir.path()).unwrap();
-        let found = left_alone(dir.path(), &settings, Clock::start()).await.unwrap();
+        let found = left_alone(dir.path(), Topology::ReplicaSet, 3, Clock::start()).await.unwrap();
         assert_eq!(found, Some(kept(3, false)));
     }
 

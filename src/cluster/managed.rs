@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bson::doc;
 use faults::network::Network;
-use faults::{Deployment, Exit, FaultError};
+use faults::{CONFIG_SET, Deployment, Exit, FaultError, ROUTER_SET};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -15,16 +15,18 @@ use wire::CommandError;
 
 use super::ClusterError;
 use super::binary::Binary;
-use super::kept::{self, Kept, KeptNode, node_name};
+use super::kept::{self, Kept, KeptNode};
 use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
 use super::own_disk;
 use super::port::Ports;
 use super::process::Lifetime;
 use super::proxies;
-use super::replica_set::{self, SET_NAME};
+use super::replica_set;
+use super::routing::Routing;
+use super::sharded;
 use crate::clock::{Clock, Moment};
 use crate::event::{Event, Events};
-use crate::scenario::{Managed, Topology};
+use crate::scenario::{Managed, Part, Seat, Topology};
 
 /// A fresh mongod answers within two seconds; a loaded machine takes its time.
 const START_DEADLINE: Duration = Duration::from_secs(90);
@@ -49,10 +51,20 @@ pub struct Start<'a> {
     pub settings: &'a Managed,
     /// Which mongod.
     pub binary: &'a Binary,
+    /// Who routes; of use in a sharded cluster only.
+    pub routing: Option<&'a Routing>,
     /// Folder of the nodes' folders. If the nodes of an earlier run are in it, they are started again.
     pub dir: PathBuf,
     /// Whether the processes die with the tester.
     pub lifetime: Lifetime,
+}
+
+impl Start<'_> {
+    /// The nodes that it is made of.
+    #[must_use]
+    pub fn seats(&self) -> Vec<Seat> {
+        self.settings.seats(self.routing.is_some_and(Routing::is_stand_in))
+    }
 }
 
 /// A running cluster. Its processes die with it (unless detached), whatever happens.
@@ -62,6 +74,7 @@ pub struct ManagedCluster {
     /// Folder of their folders.
     dir: PathBuf,
     topology: Topology,
+    routing: Option<Routing>,
     /// In front of the nodes, if the scenario wants it.
     network: Option<Network>,
     events: Events,
@@ -83,7 +96,10 @@ impl ManagedCluster {
     ) -> Result<Self, ClusterError> {
         let clock = events.clock();
         let kept = kept::take_over(start, clock, stop).await?;
-        let port = |n: u8| kept.as_ref().and_then(|k| k.nodes.get(usize::from(n) - 1)).map(|node| node.port);
+        let port = |name: &str| {
+            let known = kept.iter().flat_map(|kept| &kept.nodes).find(|node| node.name == name);
+            known.map(|node| node.port)
+        };
         let made = async {
             let nodes = make_nodes(start, port, clock).await?;
             let network = match start.settings.proxies {
@@ -104,6 +120,7 @@ impl ManagedCluster {
             nodes,
             dir: start.dir.clone(),
             topology: start.settings.topology,
+            routing: start.routing.cloned(),
             network,
             events: events.clone(),
             reapers: Mutex::default(),
@@ -126,13 +143,10 @@ impl ManagedCluster {
                 self.launch(node).await?;
             }
             self.heal(RESTART_DEADLINE).await?;
-            return match start.settings.topology {
-                Topology::Standalone => Ok(()),
-                Topology::ReplicaSet => {
-                    replica_set::adopt(&self.nodes, start.settings.election_timeout, self.events.clock())
-                        .await
-                }
-            };
+            for set in self.sets().values() {
+                replica_set::adopt(set, start.settings.election_timeout, self.events.clock()).await?;
+            }
+            return Ok(());
         }
         self.bring_up(start.settings, stop).await?;
         if start.lifetime == Lifetime::Detached {
@@ -143,16 +157,85 @@ impl ManagedCluster {
     }
 
     async fn bring_up(&self, settings: &Managed, stop: &CancellationToken) -> Result<(), ClusterError> {
-        for node in &self.nodes {
+        let (routers, servers): (Vec<_>, Vec<_>) =
+            self.nodes.iter().partition(|node| node.part() == Part::Mongos);
+        for node in &servers {
             self.launch(node).await?;
         }
-        for node in &self.nodes {
+        for node in &servers {
             self.ready_on_a_free_port(node).await?;
         }
-        match settings.topology {
-            Topology::Standalone => Ok(()),
-            Topology::ReplicaSet => {
-                replica_set::initiate(&self.nodes, settings.election_timeout, self.events.clock(), stop).await
+        let clock = self.events.clock();
+        let sets = self.sets();
+        let initiate = |set: &Vec<Arc<Node>>| {
+            let (set, stop, timeout) = (set.clone(), stop.clone(), settings.election_timeout);
+            async move { replica_set::initiate(&set, timeout, clock, &stop).await }
+        };
+        let mut initiated: JoinSet<_> = sets.values().map(initiate).collect();
+        while let Some(result) = initiated.join_next().await {
+            result.map_err(|panic| ClusterError::Panicked(panic.to_string()))??;
+        }
+        if settings.topology == Topology::Sharded {
+            self.assemble(stop).await?;
+        }
+        for node in &routers {
+            self.launch(node).await?;
+            self.ready_on_a_free_port(node).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes one cluster of the sets. The first config server is the primary: its set was initiated a moment ago.
+    async fn assemble(&self, stop: &CancellationToken) -> Result<(), ClusterError> {
+        let mut sets = self.sets();
+        let Some(config) = sets.remove(CONFIG_SET) else { return Ok(()) };
+        let hosts = |nodes: &[Arc<Node>]| nodes.iter().map(|node| node.address()).collect();
+        let shards: Vec<_> = sets
+            .iter()
+            .map(|(name, nodes)| sharded::Set { name: (*name).to_owned(), hosts: hosts(nodes) })
+            .collect();
+        sharded::assemble(&config[0], &shards, self.events.clock(), stop).await
+    }
+
+    /// The replica sets by name, members in their order.
+    fn sets(&self) -> BTreeMap<&str, Vec<Arc<Node>>> {
+        let mut sets = BTreeMap::<&str, Vec<Arc<Node>>>::new();
+        for node in &self.nodes {
+            if let Some(name) = node.replica_set() {
+                sets.entry(name).or_default().push(Arc::clone(node));
+            }
+        }
+        sets
+    }
+
+    /// What a mongos is started with: where the config servers are, and for a stand-in the server that routes.
+    fn routes(&self, mongos: &Node) -> Vec<String> {
+        let sets = self.sets();
+        let hosts = |set: &str| -> Vec<String> {
+            sets.get(set).into_iter().flatten().map(|node| node.address()).collect()
+        };
+        let (port, config) = (mongos.ports().own.to_string(), hosts(CONFIG_SET));
+        let text = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
+        match self.routing {
+            Some(Routing::Mongos(_)) => {
+                let (config, log) = (sharded::config_db(&config), mongos.log_path());
+                let log = log.to_string_lossy();
+                text(&[
+                    "--configdb",
+                    &config,
+                    "--port",
+                    &port,
+                    "--bind_ip",
+                    "127.0.0.1",
+                    "--nounixsocket",
+                    "--logpath",
+                    &log,
+                    "--logappend",
+                ])
+            }
+            _ => {
+                let engine = hosts(ROUTER_SET).join(",");
+                text(&["router", "--port", &port, "--engine", &engine, "--config", &config.join(",")])
             }
         }
     }
@@ -175,6 +258,9 @@ impl ManagedCluster {
     }
 
     pub(super) async fn launch(&self, node: &Arc<Node>) -> Result<i32, ClusterError> {
+        if node.part() == Part::Mongos {
+            node.set_routes(self.routes(node));
+        }
         let reaper = node.spawn()?;
         let pid = node.process().map_or(0, |p| p.pid());
         // Before it dials anybody: by its process a connection is known as its own.
@@ -215,10 +301,16 @@ impl ManagedCluster {
     /// How a driver reaches it.
     #[must_use]
     pub fn uri(&self) -> String {
-        let hosts: Vec<_> = self.nodes.iter().map(|n| n.address()).collect();
+        let dialled = |node: &&Arc<Node>| matches!(node.part(), Part::Data | Part::Mongos);
+        let dialled: Vec<_> = self.nodes.iter().filter(dialled).collect();
+        let hosts = dialled.iter().map(|node| node.address()).collect::<Vec<_>>().join(",");
         match self.topology {
-            Topology::Standalone => format!("mongodb://{}/?directConnection=true", hosts.join(",")),
-            Topology::ReplicaSet => format!("mongodb://{}/?replicaSet={SET_NAME}", hosts.join(",")),
+            Topology::Standalone => format!("mongodb://{hosts}/?directConnection=true"),
+            Topology::ReplicaSet => {
+                let set = dialled.first().and_then(|node| node.replica_set()).unwrap_or_default();
+                format!("mongodb://{hosts}/?replicaSet={set}")
+            }
+            Topology::Sharded => format!("mongodb://{hosts}/"),
         }
     }
 
@@ -231,7 +323,7 @@ impl ManagedCluster {
         for node in &self.nodes {
             self.back_up(node, until).await?;
         }
-        while self.view().await.primary().is_none() {
+        while !self.view().await.takes_writes() {
             if self.events.clock().now() > until {
                 let members = format!("{:?}", self.view().await.members);
                 return Err(ClusterError::NoPrimary { seconds: deadline.as_secs_f64(), members });
@@ -325,23 +417,23 @@ impl ManagedCluster {
 /// The nodes, none of them started, on these ports or free ones.
 async fn make_nodes(
     start: &Start<'_>,
-    port: impl Fn(u8) -> Option<u16>,
+    port: impl Fn(&str) -> Option<u16>,
     clock: Clock,
 ) -> Result<Vec<Arc<Node>>, ClusterError> {
     let mut nodes = Vec::new();
-    for n in 1..=start.settings.members {
-        let ports = Ports::new(port(n), start.settings.proxies)?;
-        nodes.push(Arc::new(Node::new(node_settings(start, n).await?, ports, clock)?));
+    for seat in start.seats() {
+        let ports = Ports::new(port(&seat.name), start.settings.proxies)?;
+        nodes.push(Arc::new(Node::new(node_settings(start, seat).await?, ports, clock)?));
     }
     Ok(nodes)
 }
 
 /// Settings of a node, with its folder, disk and clock in place.
-async fn node_settings(start: &Start<'_>, number: u8) -> Result<Settings, ClusterError> {
-    let name = node_name(number);
+async fn node_settings(start: &Start<'_>, seat: Seat) -> Result<Settings, ClusterError> {
+    let Seat { name, part, set } = seat;
     let dir = start.dir.join(&name);
-    own_disk::attach(&dir, start.settings.disk_bytes).await?;
-    let environment = if start.settings.clock_library {
+    own_disk::attach(&dir, start.settings.disk_bytes.filter(|_| part != Part::Mongos)).await?;
+    let environment = if start.settings.clock_library && part != Part::Mongos {
         let installed = std::fs::create_dir_all(&dir).and_then(|()| faults::resource::clock::install(&dir));
         installed.map_err(|e| ClusterError::folder(&dir, &e))?
     } else {
@@ -350,18 +442,39 @@ async fn node_settings(start: &Start<'_>, number: u8) -> Result<Settings, Cluste
     Ok(Settings {
         dir,
         name,
-        binary: start.binary.clone(),
-        replica_set: (start.settings.topology == Topology::ReplicaSet).then(|| SET_NAME.to_owned()),
+        binary: program(start, part),
+        part,
+        replica_set: set,
         cache_bytes: start.settings.cache_bytes,
         oplog_bytes: start.settings.oplog_bytes,
-        parameters: parameters(start.settings),
+        parameters: parameters(start.settings, part),
         environment,
         lifetime: start.lifetime,
     })
 }
 
-fn parameters(settings: &Managed) -> BTreeMap<String, String> {
-    let mut all = settings.parameters.clone();
+/// What is run.
+fn program(start: &Start<'_>, part: Part) -> Binary {
+    match start.routing {
+        Some(Routing::Mongos(mongos)) if part == Part::Mongos => mongos.clone(),
+        Some(Routing::StandIn(program)) if part == Part::Mongos => {
+            Binary { path: program.clone(), library_path: None, ..start.binary.clone() }
+        }
+        _ => start.binary.clone(),
+    }
+}
+
+fn parameters(settings: &Managed, part: Part) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    if settings.topology == Topology::Sharded {
+        // Else the servers' own sessions get a thousand chunks by themselves, and spoil every count of chunks.
+        all.insert("minNumChunksForSessionsCollection".into(), "1".into());
+    }
+    if part == Part::Shard {
+        // 15 minutes by default: until then a chunk cannot come back.
+        all.insert("orphanCleanupDelaySecs".into(), "1".into());
+    }
+    all.extend(settings.parameters.clone());
     if settings.test_commands {
         all.insert("enableTestCommands".into(), "1".into());
     }

@@ -15,6 +15,8 @@ mod proxies;
 mod reach;
 mod remains;
 mod replica_set;
+mod routing;
+mod sharded;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,7 @@ pub use managed::{ManagedCluster, Start};
 pub use process::Lifetime;
 pub use proxies::Passage;
 pub use remains::Remains;
+pub use routing::Routing;
 
 /// A cluster could not be started or asked.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +46,10 @@ pub enum ClusterError {
     NotReady { node: String, seconds: f64, log: PathBuf, tail: String },
     #[error("set up the replica set: {what} on {node}: {why}")]
     ReplicaSet { what: &'static str, node: String, why: String },
+    #[error("set up the sharded cluster: {what}, asking {node}: {why}")]
+    Sharding { what: &'static str, node: String, why: String },
+    #[error("find a router for the sharded cluster: {0}")]
+    Routing(String),
     #[error("no node took writes within {seconds} s; the members say: {members}")]
     NoPrimary { seconds: f64, members: String },
     #[error("{path}: {why}")]
@@ -53,6 +60,8 @@ pub enum ClusterError {
     Proxies(String),
     #[error("attach to the deployment: {0}")]
     Attach(String),
+    #[error("a task of the start panicked: {0}")]
+    Panicked(String),
     #[error("the start was stopped")]
     Stopped,
     #[error("{0}")]

@@ -17,6 +17,7 @@ use super::log_tail::{last_lines, read_from};
 use super::port::Ports;
 use super::process::{Command, Lifetime, Process, Reaper};
 use crate::clock::Clock;
+use crate::scenario::Part;
 
 /// mongod's exit code when it cannot listen.
 pub const EXIT_ADDRESS_IN_USE: i32 = 48;
@@ -35,7 +36,9 @@ pub struct Settings {
     pub dir: PathBuf,
     /// Which program.
     pub binary: Binary,
-    /// Name of its replica set; `None`: standalone.
+    /// What it does.
+    pub part: Part,
+    /// Name of its replica set; `None`: standalone, or a mongos.
     pub replica_set: Option<String>,
     /// WiredTiger cache in bytes.
     pub cache_bytes: u64,
@@ -61,6 +64,8 @@ pub struct Node {
     end_expected: Mutex<bool>,
     /// How it is started beyond its settings, from the next start on.
     launch: Mutex<LaunchOptions>,
+    /// Of a mongos: its arguments beside the port, known once the others have theirs.
+    routes: Mutex<Vec<String>>,
     /// Kept open: a new connection for every question would fill the server's log.
     connection: tokio::sync::Mutex<Option<Connection>>,
     clock: Clock,
@@ -81,6 +86,7 @@ impl Node {
             written_before: Mutex::default(),
             end_expected: Mutex::new(false),
             launch: Mutex::default(),
+            routes: Mutex::default(),
             connection: tokio::sync::Mutex::new(None),
             clock,
         })
@@ -122,7 +128,8 @@ impl Node {
     pub fn upstream(&self) -> Upstream {
         let port = self.ports().own;
         let path = self.settings.dir.join(format!("mongodb-{port}.sock"));
-        if path.as_os_str().len() <= SOCKET_PATH_MAX { Upstream::Socket(path) } else { Upstream::Port(port) }
+        let fits = path.as_os_str().len() <= SOCKET_PATH_MAX;
+        if fits && self.part() != Part::Mongos { Upstream::Socket(path) } else { Upstream::Port(port) }
     }
 
     /// Its log.
@@ -181,12 +188,33 @@ impl Node {
         Ok(reaper)
     }
 
+    /// What a mongos is to route to, from its next start on.
+    pub fn set_routes(&self, arguments: Vec<String>) {
+        *lock(&self.routes) = arguments;
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        self.settings.part
+    }
+
+    /// Name of its replica set; `None`: it belongs to none.
+    #[must_use]
+    pub fn replica_set(&self) -> Option<&str> {
+        self.settings.replica_set.as_deref()
+    }
+
     /// Moves to other ports, while it does not run and only before its replica set is initiated.
     pub fn set_ports(&self, ports: Ports) {
         *lock(&self.ports) = ports;
     }
 
     fn arguments(&self) -> Vec<String> {
+        if self.part() == Part::Mongos { lock(&self.routes).clone() } else { self.mongod_arguments() }
+    }
+
+    fn mongod_arguments(&self) -> Vec<String> {
         let s = &self.settings;
         #[expect(clippy::cast_precision_loss, reason = "a cache size; mongod takes a fraction of GB")]
         let cache_gib = s.cache_bytes as f64 / f64::from(1 << 30);
@@ -202,6 +230,11 @@ impl Node {
         all.extend(["--dbpath".into(), text(s.dir.join("db"))]);
         all.extend(["--logpath".into(), text(self.log_path()), "--logappend".into()]);
         all.extend(["--wiredTigerCacheSizeGB".into(), format!("{cache_gib:.3}")]);
+        match s.part {
+            Part::Config => all.push("--configsvr".into()),
+            Part::Shard | Part::Engine => all.push("--shardsvr".into()),
+            Part::Data | Part::Mongos => {}
+        }
         if let Some(set) = &s.replica_set {
             all.extend(["--replSet".into(), set.clone()]);
             all.extend(["--oplogSize".into(), (s.oplog_bytes >> 20).to_string()]);
@@ -267,6 +300,13 @@ impl Node {
     }
 
     async fn pid_by_server(&self) -> Option<i32> {
+        if self.part() == Part::Mongos {
+            // The stand-in has its own question; to a mongos it is an unknown command.
+            let own = self.ask(&doc! { "mongosoakRouter": 1 }, ASK_DEADLINE).await;
+            if let Some(pid) = own.ok().and_then(|answer| answer.get_i32("pid").ok()) {
+                return Some(pid);
+            }
+        }
         let status = doc! { "serverStatus": 1, "metrics": 0, "wiredTiger": 0, "locks": 0, "tcmalloc": 0 };
         let status = self.ask(&status, ASK_DEADLINE).await.ok()?;
         let pid = status.get("pid")?;
@@ -282,10 +322,12 @@ impl Node {
         };
         let role = hello.as_ref().map_or(Role::Down, role_of);
         let term = match role {
-            Role::Down | Role::Standalone => None,
+            Role::Down | Role::Standalone | Role::Router => None,
             _ => self.term().await,
         };
-        Member { name: self.name().into(), role, term }
+        // A set that is the whole deployment needs no name.
+        let set = if self.part() == Part::Data { None } else { self.settings.replica_set.clone() };
+        Member { name: self.name().into(), role, term, set }
     }
 
     async fn term(&self) -> Option<i64> {
@@ -367,6 +409,9 @@ impl Node {
 
 pub(super) fn role_of(hello: &Document) -> Role {
     let yes = |name: &str| hello.get_bool(name).unwrap_or(false);
+    if hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid") {
+        return Role::Router;
+    }
     if !hello.contains_key("setName") {
         // A member before its initiation says "isreplicaset".
         return if yes("isWritablePrimary") { Role::Standalone } else { Role::Other };

@@ -33,6 +33,7 @@ impl Deployment for Remains {
             name: node.name.clone(),
             role: faults::Role::Down,
             term: None,
+            set: None,
         };
         View { members: self.nodes.iter().map(member).collect() }
     }

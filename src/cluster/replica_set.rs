@@ -10,9 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::ClusterError;
 use super::node::Node;
 use crate::clock::Clock;
+use crate::scenario::Part;
 
-/// Name of every replica set of ours.
-pub const SET_NAME: &str = "soak";
 /// From "all answer" to "a majority write went through"; the election timeout comes on top.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 const COMMAND_DEADLINE: Duration = Duration::from_secs(10);
@@ -130,7 +129,12 @@ fn settings(election_timeout: Duration) -> Document {
 fn configuration(nodes: &[std::sync::Arc<Node>], election_timeout: Duration) -> Document {
     let member = |(id, node): (i32, &std::sync::Arc<Node>)| doc! { "_id": id, "host": node.address() };
     let members: Vec<Bson> = (0..).zip(nodes).map(|pair| Bson::Document(member(pair))).collect();
-    doc! { "_id": SET_NAME, "members": members, "settings": settings(election_timeout) }
+    let name = nodes[0].replica_set().unwrap_or_default();
+    let mut all = doc! { "_id": name, "members": members, "settings": settings(election_timeout) };
+    if nodes[0].part() == Part::Config {
+        all.insert("configsvr", true);
+    }
+    all
 }
 
 /// A write that changes nothing and waits for a majority.

@@ -187,11 +187,11 @@ impl Scan {
     }
 
     /// A new primary may answer majority reads from before it was elected until its own first write is
-    /// committed. A majority write that changes nothing waits for exactly that.
+    /// committed. A majority write that changes nothing waits for exactly that; one that names no key waits on every
+    /// shard.
     async fn barrier(&self) -> mongodb::error::Result<()> {
-        self.read
-            .update_one(doc! { "_id": self.at.documents.id(0) }, doc! { "$setOnInsert": { "v": 0 } })
-            .await?;
+        let nothing = doc! { "$setOnInsert": { "v": 0 } };
+        self.read.update_many(doc! { "$alwaysFalse": 1 }, nothing).await?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
-//! Reports every change of the node that takes writes.
+//! Reports every change of the node that takes writes, in each replica set.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,14 +14,16 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// Asks all members until `stop`.
 pub async fn topology(deployment: Arc<dyn Deployment>, events: Events, stop: CancellationToken) {
-    let mut before: Option<Option<String>> = None;
+    let mut before = BTreeMap::<Option<String>, Option<String>>::new();
     while !stop.is_cancelled() {
-        let view = deployment.view().await;
-        let now = view.primary().map(|member| member.name.clone());
-        if let Some(from) = before.filter(|from| *from != now) {
-            events.send(Event::PrimaryChanged { from, to: now.clone(), term: view.term() }).await;
+        for set in deployment.view().await.sets() {
+            let name = set.members.first().and_then(|member| member.set.clone());
+            let now = set.primary().map(|member| member.name.clone());
+            let known = before.insert(name, now.clone());
+            if let Some(from) = known.filter(|from| *from != now) {
+                events.send(Event::PrimaryChanged { from, to: now, term: set.term() }).await;
+            }
         }
-        before = Some(now);
         tokio::select! {
             () = tokio::time::sleep(EVERY) => {}
             () = stop.cancelled() => {}

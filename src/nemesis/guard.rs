@@ -80,8 +80,14 @@ fn held_by(node: &str, held: &Grip) -> String {
     format!("{node} {how} {} ({})", held.fault, held.kind)
 }
 
-/// Enough members must be left that are well and not ours.
+/// Enough members must be left that are well and not ours, in every replica set that is hit.
 fn majority(view: &View, held: &[&Grip], wants: &Grip) -> Option<String> {
+    let hit = |set: &View| wants.nodes.iter().any(|node| set.member(node).is_some());
+    view.sets().iter().filter(|set| hit(set)).find_map(|set| majority_of_set(set, held, wants))
+}
+
+fn majority_of_set(view: &View, held: &[&Grip], wants: &Grip) -> Option<String> {
+    let of_set = |grip: &Grip| grip.nodes.iter().any(|node| view.member(node).is_some());
     let members = view.members.len();
     let spare = members - majority_of(members);
     // Where no member can be spared, every fault that takes one down is meant to take service away.
@@ -93,18 +99,21 @@ fn majority(view: &View, held: &[&Grip], wants: &Grip) -> Option<String> {
         gone.insert(&member.name, format!("{} {}", member.name, unwell(member.role)));
     }
     let mut one_at_a_time = 0;
-    for other in held.iter().filter(|other| other.takes_down()) {
+    for other in held.iter().filter(|other| other.takes_down() && of_set(other)) {
         if other.harm == Harm::TakesDownInTurn {
             one_at_a_time += 1;
             continue;
         }
-        for node in &other.nodes {
+        for node in other.nodes.iter().filter(|node| view.member(node).is_some()) {
             gone.insert(node, held_by(node, other));
         }
     }
     let taken = match wants.harm {
         Harm::TakesDownInTurn => 1,
-        _ => wants.nodes.iter().filter(|node| !gone.contains_key(node.as_str())).count(),
+        _ => {
+            let takes = |node: &&String| view.member(node).is_some() && !gone.contains_key(node.as_str());
+            wants.nodes.iter().filter(takes).count()
+        }
     };
     if gone.len() + one_at_a_time + taken <= spare {
         return None;

@@ -47,7 +47,7 @@ impl Deployment for Scripted {
                 true if name == leader => Role::Primary,
                 true => Role::Secondary,
             };
-            Member { term: (role != Role::Down).then_some(term), name, role }
+            Member { term: (role != Role::Down).then_some(term), name, role, set: None }
         };
         View { members: (1..=3).map(member).collect() }
     }

@@ -26,14 +26,17 @@ pub enum HitRole {
     Primary,
     /// It followed.
     Secondary,
-    /// Neither: starting, recovering, or it did not answer.
+    /// It routed operations to shards.
+    Router,
+    /// None of these: starting, recovering, or it did not answer.
     Other,
 }
 
 /// The columns, each with its heading.
-const COLUMNS: [(Option<HitRole>, &str); 4] = [
+const COLUMNS: [(Option<HitRole>, &str); 5] = [
     (Some(HitRole::Primary), "primary"),
     (Some(HitRole::Secondary), "secondary"),
+    (Some(HitRole::Router), "router"),
     (Some(HitRole::Other), "other"),
     (None, "never injected"),
 ];

@@ -94,6 +94,9 @@ fn cluster(scenario: &Scenario) -> String {
             let what = match m.topology {
                 crate::scenario::Topology::Standalone => "standalone".into(),
                 crate::scenario::Topology::ReplicaSet => format!("replica set of {}", m.members),
+                crate::scenario::Topology::Sharded => {
+                    format!("{} shards, each a replica set of {}", m.shards, m.members)
+                }
             };
             let mongod = m.mongod.as_ref().map(|v| format!(" {v}")).unwrap_or_default();
             let with = [

@@ -48,6 +48,9 @@ fn head(text: &mut String, report: &Report) {
     let version = report.manifest["servers"]["version"].as_str().unwrap_or("version unknown");
     let what = match (cluster["topology"].as_str(), cluster["members"].as_u64()) {
         (Some("standalone"), _) => "standalone".to_owned(),
+        (Some("sharded"), Some(members)) => {
+            format!("{} shards of {members} members", cluster["shards"].as_u64().unwrap_or_default())
+        }
         (Some(_), Some(members)) => format!("{members}-member replica set"),
         _ => "attached deployment".to_owned(),
     };

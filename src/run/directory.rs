@@ -126,10 +126,15 @@ pub fn check_space(dir: &Path, scenario: &Scenario, document_bytes: u64) -> io::
     let nodes = dir.join("nodes");
     let disk = statvfs(&nodes)?;
     let free = disk.blocks_available() * disk.fragment_size();
-    let oplog_bytes = if managed.topology == Topology::ReplicaSet { managed.oplog_bytes } else { 0 };
+    let oplog_bytes = if managed.topology == Topology::Standalone { 0 } else { managed.oplog_bytes };
     let indexes = scenario.dataset.indexes.len() as u64;
     let per_member = member_bytes(scenario.dataset.documents, document_bytes, indexes, oplog_bytes);
-    let all = u64::from(managed.members).saturating_mul(per_member).saturating_add(OWN_BYTES);
+    // All documents may be on one shard, and each other node has an empty database.
+    let others = managed.seats(true).len() as u64 - u64::from(managed.members);
+    let all = u64::from(managed.members)
+        .saturating_mul(per_member)
+        .saturating_add(others.saturating_mul(EMPTY_MEMBER_BYTES))
+        .saturating_add(OWN_BYTES);
     // Of an earlier load, some is there already.
     let needed = all.saturating_sub(data_bytes(&nodes));
     if free < needed {
@@ -180,6 +185,7 @@ pub fn manifest(
         Cluster::Managed(m) => json!({
             "topology": m.topology,
             "members": m.members,
+            "shards": m.shards,
             "cache_bytes": m.cache_bytes,
             "oplog_bytes": m.oplog_bytes,
             "election_timeout_s": m.election_timeout.as_secs_f64(),

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{self, Clock};
-use crate::cluster::{self, Binary, Lifetime, ManagedCluster, Passage, Start};
+use crate::cluster::{self, Binary, Lifetime, ManagedCluster, Passage, Routing, Start};
 use crate::dataset::Documents;
 use crate::event::{Event, Events, Phase};
 use crate::exit::Outcome;
@@ -34,7 +34,7 @@ use crate::plan::Plan;
 use crate::recorder::{self, Recorder};
 use crate::report::data::Reason;
 use crate::report::{json, scaling};
-use crate::scenario::{Cluster, Scenario};
+use crate::scenario::{Cluster, Managed, Scenario, Topology};
 use crate::signals::Stop;
 use crate::workload::{self, Sample};
 use cores::Cores;
@@ -266,12 +266,30 @@ async fn start_cluster(ctx: &Context, binary: Option<&Binary>) -> Result<Option<
         binary.path.display(),
         binary.found_by
     ));
-    let start = Start { settings, binary, dir: ctx.dir.join("nodes"), lifetime: Lifetime::WithTester };
+    let routing = routing(ctx, settings, binary).await?;
+    let routing = routing.as_ref();
+    let start =
+        Start { settings, binary, routing, dir: ctx.dir.join("nodes"), lifetime: Lifetime::WithTester };
     match ManagedCluster::start(&start, &ctx.events, &ctx.stop.orderly).await {
         Ok(cluster) => Ok(Some(Arc::new(cluster))),
         Err(_) if ctx.stop.orderly.is_cancelled() => Err(Early::Interrupted),
         Err(error) => Err(Early::Broken(error.to_string())),
     }
+}
+
+/// Who routes; `None`: nobody has to.
+async fn routing(ctx: &Context, settings: &Managed, binary: &Binary) -> Result<Option<Routing>, Early> {
+    if settings.topology != Topology::Sharded {
+        return Ok(None);
+    }
+    let broken = |why: String| Early::Broken(why);
+    let program = std::env::current_exe().map_err(|e| broken(format!("where is this program: {e}")))?;
+    let found = Routing::find(settings.mongos.as_deref(), binary, program).await;
+    let routing = found.map_err(|error| broken(error.to_string()))?;
+    let text = format!("routed by {}", routing.describe(binary));
+    ctx.progress.say(&format!("            {text}"));
+    ctx.events.send(Event::Note { text }).await;
+    Ok(Some(routing))
 }
 
 /// From the first ping to the last check.

@@ -19,11 +19,14 @@ use super::{
 
 /// More faults than this in one run is a mistake in a unit.
 pub const MOST_FAULTS: usize = 10_000;
+/// More than that, times the shards, starve each other on one machine.
+const MOST_SHARD_MEMBERS: u8 = 5;
 
 /// Books everything that does not fit together.
 pub(super) fn check(scenario: &Scenario, log: &Log) {
     let check = Check { scenario, log };
     check.cluster();
+    check.sharding();
     check.indexes(&scenario.dataset);
     check.workloads();
     check.faults();
@@ -62,6 +65,35 @@ impl Check<'_> {
                 &["cluster.topology"],
                 format!("a standalone has one member, not {}", managed.members),
                 "leave it out, or write topology = \"replica-set\"",
+            );
+        }
+    }
+
+    fn sharding(&self) {
+        let Cluster::Managed(managed) = &self.scenario.cluster else { return };
+        let sharded = managed.topology == Topology::Sharded;
+        if !sharded && managed.shards > 0 {
+            self.refuse(
+                "cluster.shards",
+                &["cluster.topology"],
+                "only a sharded cluster has shards",
+                "leave it out, or write topology = \"sharded\"",
+            );
+        }
+        if sharded && managed.members > MOST_SHARD_MEMBERS {
+            self.refuse(
+                "cluster.members",
+                &["cluster.topology"],
+                format!("a shard has at most {MOST_SHARD_MEMBERS} members here, not {}", managed.members),
+                "write fewer",
+            );
+        }
+        if !sharded && self.scenario.dataset.shard_key.is_some() {
+            self.refuse(
+                "dataset.shard_key",
+                &["cluster.topology"],
+                "only a sharded cluster spreads a collection",
+                "leave it out, or write topology = \"sharded\" in [cluster]",
             );
         }
     }

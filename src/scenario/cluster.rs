@@ -7,7 +7,7 @@ use faults::catalog::Need;
 use toml::de::DeValue;
 
 use super::table::{Node, Refusal, Table, kind};
-use super::values::{count_in, off, positive_duration, size, text_or_number, word};
+use super::values::{count_in, off, positive_duration, size, text, text_or_number, word};
 use super::words::Names;
 use super::{Attached, Cluster, FaultRule, Managed, Secret, Topology, hooks, uri};
 
@@ -16,7 +16,9 @@ const CLUSTER: Names<'_> = Names {
     now: &[
         "topology",
         "members",
+        "shards",
         "mongod",
+        "mongos",
         "cache",
         "oplog",
         "election_timeout",
@@ -29,12 +31,14 @@ const CLUSTER: Names<'_> = Names {
         "uri",
         "hooks",
     ],
-    later: &["shards"],
+    later: &[],
 };
 
 /// Longest sets that MongoDB lets vote.
 const MOST_MEMBERS: u8 = 7;
 const DEFAULT_MEMBERS: u8 = 3;
+const MOST_SHARDS: u8 = 4;
+const DEFAULT_SHARDS: u8 = 2;
 /// The smallest cache that mongod takes.
 const LEAST_CACHE_BYTES: u64 = 256 << 20;
 /// The smallest oplog that a server can later be resized to, and so the smallest that makes sense.
@@ -84,6 +88,7 @@ fn attached(table: &Table<'_>, uri: &Node<'_>) -> Cluster {
 fn managed(table: &Table<'_>) -> Managed {
     let topology = table.optional("topology", topology).unwrap_or(Topology::ReplicaSet);
     let members = table.optional("members", |value| count_in(value, 1..=MOST_MEMBERS));
+    let shards = table.optional("shards", |value| count_in(value, 1..=MOST_SHARDS));
     table.optional("auth", off);
     table.optional("tls", off);
     if let Some(hooks) = table.node("hooks") {
@@ -96,9 +101,11 @@ fn managed(table: &Table<'_>) -> Managed {
         topology,
         members: members.unwrap_or(match topology {
             Topology::Standalone => 1,
-            Topology::ReplicaSet => DEFAULT_MEMBERS,
+            Topology::ReplicaSet | Topology::Sharded => DEFAULT_MEMBERS,
         }),
+        shards: shards.unwrap_or(if topology == Topology::Sharded { DEFAULT_SHARDS } else { 0 }),
         mongod: table.optional("mongod", text_or_number),
+        mongos: table.optional("mongos", text),
         cache_bytes: table.optional("cache", cache).unwrap_or(LEAST_CACHE_BYTES),
         oplog_bytes: table.optional("oplog", oplog).unwrap_or(DEFAULT_OPLOG_BYTES),
         election_timeout: table
@@ -117,7 +124,9 @@ impl Default for Managed {
         Self {
             topology: Topology::ReplicaSet,
             members: DEFAULT_MEMBERS,
+            shards: 0,
             mongod: None,
+            mongos: None,
             cache_bytes: LEAST_CACHE_BYTES,
             oplog_bytes: DEFAULT_OPLOG_BYTES,
             election_timeout: DEFAULT_ELECTION_TIMEOUT,
@@ -131,8 +140,12 @@ impl Default for Managed {
 }
 
 fn topology(value: &DeValue<'_>) -> Result<Topology, Refusal> {
-    let names = Names { what: "topology", now: &["standalone", "replica-set"], later: &["sharded"] };
-    let words = [("standalone", Topology::Standalone), ("replica-set", Topology::ReplicaSet)];
+    let names = Names { what: "topology", now: &["standalone", "replica-set", "sharded"], later: &[] };
+    let words = [
+        ("standalone", Topology::Standalone),
+        ("replica-set", Topology::ReplicaSet),
+        ("sharded", Topology::Sharded),
+    ];
     word(value, &words, &names)
 }
 

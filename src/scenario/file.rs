@@ -14,12 +14,12 @@ use super::path::KeyPath;
 use super::quantity::quoted;
 use super::table::{Log, Node, Refusal, Table};
 use super::values::{
-    check_plain_name, count, count_in, duration, number, plain_name, positive_duration, text,
+    check_plain_name, count, count_in, duration, number, plain_name, positive_duration, text, word,
 };
 use super::words::Names;
 use super::{
-    Dataset, FindMax, Limits, Measures, Scenario, Shape, Source, Sweep, Warmup, Workload, cluster, fault,
-    find_max, shape, sweep, workload,
+    Dataset, FindMax, Limits, Measures, Scenario, Shape, ShardKey, Source, Sweep, Warmup, Workload, cluster,
+    fault, find_max, shape, sweep, workload,
 };
 
 const ROOT: Names<'_> = Names {
@@ -33,8 +33,8 @@ const ROOT: Names<'_> = Names {
 
 const DATASET: Names<'_> = Names {
     what: "key",
-    now: &["shape", "seed", "documents", "first", "database", "collection", "indexes"],
-    later: &["shard_key"],
+    now: &["shape", "seed", "documents", "first", "database", "collection", "indexes", "shard_key"],
+    later: &[],
 };
 
 const MEASURES: Names<'_> = Names {
@@ -160,7 +160,13 @@ fn dataset(node: &Node<'_>, source: &Source) -> Dataset {
         database: table.optional("database", database).unwrap_or(default.database),
         collection: table.optional("collection", collection).unwrap_or(default.collection),
         indexes: table.nodes("indexes").iter().map(|node| node.read(text).unwrap_or_default()).collect(),
+        shard_key: table.optional("shard_key", shard_key),
     }
+}
+
+fn shard_key(value: &DeValue<'_>) -> Result<ShardKey, Refusal> {
+    let words = [("hashed", ShardKey::Hashed), ("ranged", ShardKey::Ranged)];
+    word(value, &words, &Names { what: "shard key", now: &["hashed", "ranged"], later: &[] })
 }
 
 /// Far enough below 2^63 that no run gets there.
@@ -253,6 +259,7 @@ impl Default for Dataset {
             database: "soak".into(),
             collection: "docs".into(),
             indexes: Vec::new(),
+            shard_key: None,
         }
     }
 }

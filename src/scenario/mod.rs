@@ -24,6 +24,7 @@ mod problem;
 pub mod quantity;
 mod rate;
 mod rule;
+mod seat;
 mod secret;
 mod shape;
 mod source;
@@ -56,6 +57,7 @@ pub use op::{Aggregation, Op, OpKind};
 pub use problem::{Place, Problem, Problems};
 pub use rate::{AfterOutage, Profile, Schedule};
 pub use rule::{Choice, FaultRule, Majority};
+pub use seat::{MONGOS, Part, Seat};
 pub use secret::{Secret, hide_credentials, without_credentials};
 pub use shape::Shape;
 pub use source::{Source, TEMPLATE_COPY, parse, read, read_text};
@@ -123,8 +125,12 @@ pub struct Managed {
     pub topology: Topology,
     /// Data-bearing members per replica set, 1 to 7; 1 for a standalone.
     pub members: u8,
+    /// Shards, 1 to 4; 0 unless sharded.
+    pub shards: u8,
     /// Version prefix or path, as written; `None`: the first one found.
     pub mongod: Option<String>,
+    /// Path of a mongos, as written; `None`: one on PATH or beside the mongod, else the stand-in.
+    pub mongos: Option<String>,
     /// WiredTiger cache of each node in bytes (at least 256 MiB).
     pub cache_bytes: u64,
     /// Largest oplog of each member in bytes (at least 990 MiB); takes effect when its data is made.
@@ -152,6 +158,8 @@ pub enum Topology {
     Standalone,
     /// One replica set.
     ReplicaSet,
+    /// Shards and config servers, each a replica set, behind a router.
+    Sharded,
 }
 
 /// A running deployment that is not ours.
@@ -180,6 +188,18 @@ pub struct Dataset {
     pub collection: String,
     /// Fields that get an ascending secondary index.
     pub indexes: Vec<String>,
+    /// How it is spread over shards, by `_id`; `None`: not at all.
+    pub shard_key: Option<ShardKey>,
+}
+
+/// How a collection is spread over shards, by `_id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShardKey {
+    /// By the hash of it: evenly from the beginning.
+    Hashed,
+    /// In ranges of it: one chunk on one shard at the beginning, and new documents always at the end of the last.
+    Ranged,
 }
 
 /// One stream of operations with its own workers.

@@ -8,7 +8,7 @@ use bson::Document;
 use faults::life::{Ends, Failure, Life, Undo, Watch};
 use faults::{Deployment, Evidence, Spec, View};
 use mongosoak::clock::Clock;
-use mongosoak::cluster::{Lifetime, ManagedCluster, Start, binary};
+use mongosoak::cluster::{Lifetime, ManagedCluster, Routing, Start, binary};
 use mongosoak::event::{Event, Events};
 use mongosoak::scenario::Managed;
 use serde_json::Value;
@@ -32,10 +32,25 @@ pub struct Set {
 impl Set {
     /// A replica set of three with an election timeout of 5 s, changed by `change`.
     pub async fn start(change: impl FnOnce(&mut Managed)) -> Self {
+        Self::begin(change, false).await
+    }
+
+    /// A sharded cluster, with the router that a run would take.
+    pub async fn start_routed(change: impl FnOnce(&mut Managed)) -> Self {
+        Self::begin(change, true).await
+    }
+
+    async fn begin(change: impl FnOnce(&mut Managed), routed: bool) -> Self {
         let mut settings = Managed { election_timeout: Duration::from_secs(5), ..Managed::default() };
         change(&mut settings);
         let place = Place::new();
         let found = binary::find(settings.mongod.as_deref()).await.unwrap();
+        let routing = if routed {
+            let program = env!("CARGO_BIN_EXE_mongosoak").into();
+            Some(Routing::find(None, &found, program).await.unwrap())
+        } else {
+            None
+        };
         let (events, mut queue) = Events::channel(Clock::start());
         let seen = Arc::<Mutex<Vec<Event>>>::default();
         let mut drain = JoinSet::new();
@@ -46,7 +61,13 @@ impl Set {
             }
         });
         let dir = place.path().join("nodes");
-        let start = Start { settings: &settings, binary: &found, dir, lifetime: Lifetime::WithTester };
+        let start = Start {
+            settings: &settings,
+            binary: &found,
+            routing: routing.as_ref(),
+            dir,
+            lifetime: Lifetime::WithTester,
+        };
         let cluster = ManagedCluster::start(&start, &events, &CancellationToken::new()).await.unwrap();
         let undo = Arc::new(Undo::open(&place.path().join("undo.jsonl")).unwrap());
         Self { cluster: Arc::new(cluster), place, undo, seen, _drain: drain }
@@ -58,6 +79,7 @@ impl Set {
         let before = self.healthy().await;
         let nodes = spec.target().resolve(&before, 0);
         assert!(!nodes.is_empty(), "nobody is {}: {before:?}", spec.target());
+        let before = before.around(&nodes);
         let book = Arc::<Book>::default();
         let ends = Ends::default();
         let mut task = JoinSet::new();
@@ -92,14 +114,12 @@ impl Set {
         held.end().await
     }
 
-    /// Waits until all members are primary or secondary (or the standalone answers), and returns that.
+    /// Waits until all members are well, every set has a primary, and the router answers; returns that.
     pub async fn healthy(&self) -> View {
-        use faults::Role::{Primary, Secondary, Standalone};
         let clock = Clock::start();
         loop {
             let view = self.cluster.view().await;
-            let well = |m: &faults::Member| matches!(m.role, Primary | Secondary | Standalone);
-            if view.members.iter().all(well) && view.primary().is_some() {
+            if view.members.iter().all(faults::Member::is_well) && view.takes_writes() {
                 return view;
             }
             assert!(clock.now() < LONG, "not healthy: {view:?}");

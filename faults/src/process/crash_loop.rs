@@ -101,7 +101,7 @@ impl Fault for CrashLoop {
         for _ in 1..self.times {
             site.on.start(site.node).await?;
             tokio::time::sleep(self.every).await;
-            let role = site.on.view().await.member(site.node).map_or(Role::Down, |m| m.role);
+            let role = site.view().await.member(site.node).map_or(Role::Down, |m| m.role);
             if site.on.pid(site.node).await.is_some() {
                 site.on.signal(site.node, SIGKILL).await?;
                 site.on.wait_exit(site.node, EXIT_DEADLINE).await?;

@@ -155,7 +155,7 @@ impl Fault for Ending {
         let mut seen = ended(site, deadline).await?;
         if self.harm == Harm::LosesMajority {
             // The survivors notice it after an election timeout.
-            let nobody = || async { site.on.view().await.primary().is_none().then_some(()) };
+            let nobody = || async { site.view().await.primary().is_none().then_some(()) };
             site.until(deadline, "somebody still leads", nobody).await?;
             seen.insert("primary_now".into(), serde_json::Value::Null);
         }
@@ -218,7 +218,7 @@ async fn leaving(site: &Site<'_>, deadline: Duration) -> Result<Evidence, FaultE
     let was = site.role_before();
     let changed = async {
         loop {
-            let now = site.on.view().await.member(site.node).map_or(Role::Down, |m| m.role);
+            let now = site.view().await.member(site.node).map_or(Role::Down, |m| m.role);
             if now != was {
                 return now;
             }
@@ -235,7 +235,7 @@ async fn leaving(site: &Site<'_>, deadline: Duration) -> Result<Evidence, FaultE
 /// A node that was started again answers; what it and the others are now.
 pub(crate) async fn back(site: &Site<'_>, deadline: Duration) -> Result<Evidence, FaultError> {
     site.on.wait_ready(site.node, deadline).await?;
-    let view = site.on.view().await;
+    let view = site.view().await;
     let mut seen = facts([("answers", json!(true))]);
     if let Some(member) = view.member(site.node) {
         seen.insert("role_after".into(), json!(member.role));

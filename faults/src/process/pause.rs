@@ -109,5 +109,5 @@ impl Fault for Pause {
 }
 
 async fn role_now(site: &Site<'_>) -> Role {
-    site.on.view().await.member(site.node).map_or(Role::Down, |m| m.role)
+    site.view().await.member(site.node).map_or(Role::Down, |m| m.role)
 }

@@ -98,7 +98,7 @@ impl Fault for RollingRestart {
         let order = order(memo);
         let first = order.first().ok_or_else(|| site.nothing_to_do("has no members"))?;
         site.until(deadline, "the first member is what it was", || async {
-            let role = site.on.view().await.member(first).map_or(Role::Down, |m| m.role);
+            let role = site.view().await.member(first).map_or(Role::Down, |m| m.role);
             (role != Role::Secondary).then(|| facts([("first", json!(first)), ("role_now", json!(role))]))
         })
         .await
@@ -144,7 +144,7 @@ impl Fault for RollingRestart {
         for node in order(memo) {
             site.on.wait_ready(&node, deadline).await?;
         }
-        let view = site.on.view().await;
+        let view = site.view().await;
         Ok(facts([
             ("primary_after", json!(view.primary().map(|p| p.name.clone()))),
             ("term_after", json!(view.term())),
@@ -156,7 +156,7 @@ impl RollingRestart {
     async fn wait_until_back(&self, site: &Site<'_>, node: &str) -> Result<(), FaultError> {
         site.on.wait_ready(node, self.wait).await?;
         site.until(self.wait, "it does not follow the others within 2 s", || async {
-            let view = site.on.view().await;
+            let view = site.view().await;
             let role = view.member(node)?.role;
             view.primary()?;
             let well = role == Role::Primary
@@ -169,11 +169,11 @@ impl RollingRestart {
 
 /// So that its clients lose it in an orderly way. A refusal changes nothing: SIGTERM hands over as well.
 async fn step_down_if_it_leads(site: &Site<'_>, node: &str) -> Result<(), FaultError> {
-    if site.on.view().await.primary().is_none_or(|primary| primary.name != node) {
+    if site.view().await.primary().is_none_or(|primary| primary.name != node) {
         return Ok(());
     }
     let _refused_or_cut = site.ask_node(node, doc! { "replSetStepDown": STEP_DOWN_S }).await;
-    let another = || async { (site.on.view().await.primary()?.name != node).then_some(()) };
+    let another = || async { (site.view().await.primary()?.name != node).then_some(()) };
     site.until(SHUTDOWN_DEADLINE, "nobody took over", another).await
 }
 

@@ -32,7 +32,7 @@ impl Table {
 #[async_trait]
 impl Deployment for Table {
     async fn view(&self) -> View {
-        let member = |name: &str, role| Member { name: name.into(), role, term: Some(3) };
+        let member = |name: &str, role| Member { name: name.into(), role, term: Some(3), set: None };
         View { members: vec![member("node1", Role::Primary), member("node2", Role::Secondary)] }
     }
 
@@ -186,7 +186,7 @@ async fn targets_are_words_until_they_meet_a_view() {
     assert_eq!(nodes(&view, "node2, node1", 0), ["node1", "node2"]);
     assert!(nodes(&view, "node9", 0).is_empty());
     assert!("node1,,node2".parse::<NodeTarget>().is_err());
-    view.members.push(Member { name: "node3".into(), role: Role::Secondary, term: Some(3) });
+    view.members.push(Member { name: "node3".into(), role: Role::Secondary, term: Some(3), set: None });
     assert_eq!(nodes(&view, "majority", 2), ["node1", "node3"]);
     assert_eq!(nodes(&view, "minority", 2), ["node3"]);
     assert!(nodes(&View::default(), "majority", 2).is_empty());

@@ -115,7 +115,7 @@ impl Fault for Wipe {
     ) -> Result<Evidence, FaultError> {
         back(site, deadline).await?;
         site.until(deadline, "the initial sync did not end", || async {
-            let role = site.on.view().await.member(site.node)?.role;
+            let role = site.view().await.member(site.node)?.role;
             matches!(role, Role::Primary | Role::Secondary).then(|| facts([("role_after", json!(role))]))
         })
         .await

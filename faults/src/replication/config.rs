@@ -17,7 +17,7 @@ const PASSING: [i32; 7] = [109, 308, 103, 10_107, 189, 11_602, 11_600];
 pub(super) async fn current(site: &Site<'_>) -> Result<Document, FaultError> {
     let what = "a primary that shows the configuration of the set";
     site.until(DEADLINE, what, || async {
-        let primary = site.on.view().await.primary()?.name.clone();
+        let primary = site.view().await.primary()?.name.clone();
         let answer = site.ask_node(&primary, doc! { "replSetGetConfig": 1 }).await.ok()?;
         answer.get_document("config").ok().cloned()
     })
@@ -41,7 +41,7 @@ pub(super) async fn change(
             config.insert("version", version);
             // The server sets the term itself.
             config.remove("term");
-            let Some(primary) = site.on.view().await.primary().map(|p| p.name.clone()) else {
+            let Some(primary) = site.view().await.primary().map(|p| p.name.clone()) else {
                 tokio::time::sleep(PAUSE).await;
                 continue;
             };

@@ -96,7 +96,7 @@ impl Fault for Freeze {
         _memo: &Memo,
         _deadline: Duration,
     ) -> Result<Evidence, FaultError> {
-        let view = site.on.view().await;
+        let view = site.view().await;
         Ok(facts([("role_after", json!(view.member(site.node).map_or(Role::Down, |m| m.role)))]))
     }
 }
@@ -109,7 +109,7 @@ pub(super) async fn thaw(site: &Site<'_>) -> Result<Evidence, FaultError> {
             Ok(facts([("thawed", json!(true)), ("answer", json!(info))]))
         }
         Err(CommandError::Server { code: NOT_SECONDARY, .. }) => Ok(facts([("is_primary", json!(true))])),
-        Err(error) => match site.on.view().await.member(site.node).map(|m| m.role) {
+        Err(error) => match site.view().await.member(site.node).map(|m| m.role) {
             None | Some(Role::Down) if site.on.ends_with_tester() => Ok(facts([("down", json!(true))])),
             _ => Err(site.failed("thaw", error)),
         },

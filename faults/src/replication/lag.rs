@@ -150,7 +150,7 @@ impl Fault for Lag {
 
 /// How far a node is behind the primary, as the primary sees it, in seconds. `None`: not to be seen now.
 pub(crate) async fn lag_s(site: &Site<'_>, node: &str) -> Option<f64> {
-    let primary = site.on.view().await.primary()?.name.clone();
+    let primary = site.view().await.primary()?.name.clone();
     let (ahead, behind) = (site.on.address(&primary)?, site.on.address(node)?);
     let status = site.ask_node(&primary, doc! { "replSetGetStatus": 1 }).await.ok()?;
     let members: Vec<&Document> =

@@ -162,7 +162,7 @@ impl Reconfig {
     ) -> Result<Evidence, FaultError> {
         site.until(deadline, "the new configuration on every member", || async {
             let mut members = 0;
-            for member in site.on.view().await.members {
+            for member in site.view().await.members {
                 let asked = site.ask_node(&member.name, bson::doc! { "replSetGetConfig": 1 }).await.ok()?;
                 let mut config = asked.get_document("config").ok()?.clone();
                 for node in site.nodes {

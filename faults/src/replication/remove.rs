@@ -119,7 +119,7 @@ impl Fault for Remove {
         deadline: Duration,
     ) -> Result<Evidence, FaultError> {
         site.until(deadline, "it is no secondary again", || async {
-            let role = site.on.view().await.member(site.node)?.role;
+            let role = site.view().await.member(site.node)?.role;
             matches!(role, Role::Secondary | Role::Primary).then(|| facts([("role_after", json!(role))]))
         })
         .await

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::catalog::{Kind, Need};
 use crate::{
-    CommandError, Evidence, Fault, FaultError, Memo, NodeTarget, Parameter, Preset, Role, Site, Takes, facts,
+    CommandError, Evidence, Fault, FaultError, Memo, NodeTarget, Parameter, Preset, Role, Site,
+    TARGET_PRIMARY, Takes, facts,
 };
 
 /// A secondary that catches up, or a lock that is taken, may need some tries.
@@ -28,6 +29,7 @@ pub const STEPDOWN: Kind = Kind {
     group: "replication",
     does: "the primary steps down, and may not stand again for a time",
     parameters: &[
+        TARGET_PRIMARY,
         Parameter {
             name: "freeze",
             takes: Takes::Duration,
@@ -47,12 +49,14 @@ pub const STEPDOWN: Kind = Kind {
         if freeze < Duration::from_secs(2) {
             return Err("freeze: at least 2 s, or the same node wins again at once".into());
         }
-        Ok(Box::new(Stepdown { freeze, force: parameters.flag("force")? }))
+        let (target, force) = (parameters.target("target")?, parameters.flag("force")?);
+        Ok(Box::new(Stepdown { target, freeze, force }))
     },
 };
 
 #[derive(Debug)]
 struct Stepdown {
+    target: NodeTarget,
     freeze: Duration,
     force: bool,
 }
@@ -60,7 +64,7 @@ struct Stepdown {
 #[async_trait]
 impl Fault for Stepdown {
     fn target(&self) -> NodeTarget {
-        NodeTarget::Primary
+        self.target.clone()
     }
 
     fn hold(&self) -> Duration {
@@ -124,7 +128,7 @@ impl Fault for Stepdown {
         let what = "another primary in a newer term";
         let (primary, term) = site
             .until(deadline, what, || async {
-                let view = site.on.view().await;
+                let view = site.view().await;
                 let primary = view.primary().filter(|p| p.name != site.node)?.name.clone();
                 let term = view.term();
                 (term > term_before).then_some((primary, term))
@@ -148,7 +152,7 @@ impl Fault for Stepdown {
         _memo: &Memo,
         _deadline: Duration,
     ) -> Result<Evidence, FaultError> {
-        let view = site.on.view().await;
+        let view = site.view().await;
         Ok(facts([("role_after", json!(view.member(site.node).map_or(Role::Down, |m| m.role)))]))
     }
 }

@@ -71,7 +71,7 @@ impl Deployment for Scripted {
         let (leader, term) = *self.leads.lock().unwrap();
         let member = |name: &str| {
             let role = if name == leader { Role::Primary } else { Role::Secondary };
-            Member { name: name.into(), role, term: Some(term) }
+            Member { name: name.into(), role, term: Some(term), set: None }
         };
         View { members: vec![member("node1"), member("node2")] }
     }

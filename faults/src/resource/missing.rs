@@ -20,6 +20,7 @@ impl Need {
             | Self::Managed
             | Self::ReplicaSet
             | Self::ThreeMembers
+            | Self::Sharded
             | Self::Proxies
             | Self::TestCommands => None,
         }

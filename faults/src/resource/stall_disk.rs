@@ -103,7 +103,7 @@ impl Fault for StallDisk {
 
     async fn held(&self, site: &Site<'_>, memo: &Memo) -> Result<Evidence, FaultError> {
         tokio::time::sleep(self.hold).await;
-        let role = site.on.view().await.member(site.node).map(|member| member.role);
+        let role = site.view().await.member(site.node).map(|member| member.role);
         let waiting = waiting_threads(memo["pid"].as_i64().unwrap_or_default()).len();
         Ok(facts([("waiting_threads", json!(waiting)), ("role_now", json!(role))]))
     }

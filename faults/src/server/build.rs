@@ -164,7 +164,7 @@ impl Fault for IndexBuild {
 
     /// Dropping an index that is being built ends its build.
     async fn lift(&self, site: &Site<'_>, _memo: &Memo) -> Result<Evidence, FaultError> {
-        let Some(primary) = site.on.view().await.primary().map(|p| p.name.clone()) else {
+        let Some(primary) = site.view().await.primary().map(|p| p.name.clone()) else {
             return Err(site.failed("drop an index on", "no node takes writes"));
         };
         let drop = doc! { "dropIndexes": &self.collection, "index": Self::name(site) };

@@ -15,14 +15,14 @@ pub use parameter::SET_PARAMETER;
 use crate::{Parameter, Preset, Takes};
 
 /// `database`, by default that of scenarios.
-const DATABASE: Parameter = Parameter {
+pub(crate) const DATABASE: Parameter = Parameter {
     name: "database",
     takes: Takes::Text,
     default: Preset::Text("soak"),
     about: "in which database",
 };
 /// `collection`, by default that of scenarios.
-const COLLECTION: Parameter = Parameter {
+pub(crate) const COLLECTION: Parameter = Parameter {
     name: "collection",
     takes: Takes::Text,
     default: Preset::Text("docs"),

@@ -167,14 +167,14 @@ impl Node {
         let hello = self.remote.command("admin", &doc! { "hello": 1 }, ASK_DEADLINE).await.ok();
         let role = hello.as_ref().map_or(Role::Down, super::node::role_of);
         let term = match role {
-            Role::Down | Role::Standalone => None,
+            Role::Down | Role::Standalone | Role::Router => None,
             _ => {
                 let status =
                     self.remote.command("admin", &doc! { "replSetGetStatus": 1 }, ASK_DEADLINE).await;
                 status.ok().and_then(|status| status.get_i64("term").ok())
             }
         };
-        Member { name: self.name.clone(), role, term }
+        Member { name: self.name.clone(), role, term, set: None }
     }
 
     async fn answers(&self) -> bool {
@@ -220,7 +220,7 @@ impl Deployment for AttachedCluster {
             Need::Root | Need::CgroupIo | Need::CgroupMemory | Need::CgroupCpu => {
                 node.local.as_ref().err().cloned().or_else(|| need.missing())
             }
-            Need::ReplicaSet | Need::ThreeMembers | Need::TestCommands => need.missing(),
+            Need::ReplicaSet | Need::ThreeMembers | Need::TestCommands | Need::Sharded => need.missing(),
         }
     }
 

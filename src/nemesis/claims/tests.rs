@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn view(roles: &[Role]) -> View {
-    let member = |(i, role): (usize, &Role)| Member { name: name(i), role: *role, term: Some(1) };
+    let member = |(i, role): (usize, &Role)| Member { name: name(i), role: *role, term: Some(1), set: None };
     View { members: roles.iter().enumerate().map(member).collect() }
 }
 

@@ -7,7 +7,7 @@ use super::*;
 fn view(primary: Option<&str>, term: i64) -> View {
     let member = |name: &str| {
         let role = if primary == Some(name) { Role::Primary } else { Role::Secondary };
-        Member { name: name.into(), role, term: Some(term) }
+        Member { name: name.into(), role, term: Some(term), set: None }
     };
     View { members: ["node1", "node2", "node3"].map(member).to_vec() }
 }

@@ -1,5 +1,6 @@
 //! Faults: whom they hit, when, how many they come to.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use faults::catalog::Need;
@@ -8,7 +9,7 @@ use humantime::format_duration;
 
 use super::{Check, MOST_FAULTS};
 use crate::scenario::words::Names;
-use crate::scenario::{FaultRule, FaultSpec, Majority, Scenario, When};
+use crate::scenario::{Cluster, FaultRule, FaultSpec, Majority, Scenario, Seat, Topology, When};
 
 /// The clients, among names of members.
 const CLIENTS: &str = "clients";
@@ -46,6 +47,15 @@ impl Check<'_> {
             }
             return;
         };
+        if needs.contains(&Need::Sharded) && !self.is_sharded() {
+            self.refuse(
+                at,
+                &["cluster.topology"],
+                format!("{kind} needs {}", Need::Sharded.words()),
+                "write topology = \"sharded\" in [cluster], or leave out this fault",
+            );
+            return;
+        }
         for parameter in spec.entry().parameters {
             let target = match parameter.takes {
                 Takes::Target | Takes::Party => spec.parameters().party(parameter.name),
@@ -67,8 +77,14 @@ impl Check<'_> {
                 "there is no secondary in a cluster of one member",
                 "write \"primary\", or raise members in [cluster]",
             ),
+            NodeTarget::Mongos if !self.is_sharded() => self.refuse(
+                at,
+                &cluster,
+                "only a sharded cluster has a mongos",
+                "name another target, or write topology = \"sharded\" in [cluster]",
+            ),
             NodeTarget::Nodes(names) => {
-                let nodes: Vec<_> = (1..=members).map(|number| format!("node{number}")).collect();
+                let nodes: Vec<_> = self.seats().into_iter().map(|seat| seat.name).collect();
                 let valid: Vec<_> =
                     NodeTarget::WORDS.into_iter().chain(nodes.iter().map(String::as_str)).collect();
                 // A side of a partition may have members and clients.
@@ -79,13 +95,37 @@ impl Check<'_> {
                     self.refuse(at, &cluster, unknown.message, &unknown.hint);
                 }
             }
+            NodeTarget::Within(set, _) => {
+                let sets: BTreeSet<_> = self.seats().into_iter().filter_map(|seat| seat.set).collect();
+                if !sets.contains(set) {
+                    let sets: Vec<_> = sets.iter().map(String::as_str).collect();
+                    let unknown = Names { what: "replica set", now: &sets, later: &[] }.unknown(set, "");
+                    self.refuse(at, &cluster, unknown.message, &unknown.hint);
+                }
+            }
             _ => {}
+        }
+    }
+
+    fn is_sharded(&self) -> bool {
+        matches!(&self.scenario.cluster, Cluster::Managed(m) if m.topology == Topology::Sharded)
+    }
+
+    /// All nodes of a cluster of ours, and those that it may have.
+    fn seats(&self) -> Vec<Seat> {
+        match &self.scenario.cluster {
+            Cluster::Managed(managed) => managed.seats(true),
+            Cluster::Attached(_) => Vec::new(),
         }
     }
 
     /// A fault that could never be injected.
     fn can_keep_the_majority(&self, at: &str, rule: &FaultRule, spec: &FaultSpec) {
         let (Some(members), NodeTarget::Nodes(names)) = (self.members(), spec.target()) else { return };
+        // In a sharded cluster each set has a majority of its own: the guard looks at them in the run.
+        if self.is_sharded() {
+            return;
+        }
         let spare = usize::from(members) - faults::majority_of(usize::from(members));
         let takes_down = spec.build().harm() == Harm::TakesDown && rule.majority == Majority::Kept;
         let members_named = names.iter().filter(|name| *name != CLIENTS).count();

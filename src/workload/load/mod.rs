@@ -7,6 +7,7 @@ mod existing;
 mod fill;
 mod marker;
 mod sizes;
+mod spread;
 mod window;
 
 use std::sync::Arc;
@@ -34,8 +35,9 @@ pub const STALL: Duration = Duration::from_secs(60);
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// While an index is built, the server is asked whether it lives.
 const PING_EVERY: Duration = Duration::from_secs(5);
-/// Not allowed, validation failed, document too large, namespace not possible: no second try helps.
-const PERMANENT: [i32; 6] = [13, 18, 73, 121, 10334, 17280];
+/// Not allowed, validation failed, document too large, namespace not possible, no router, sharded by another key: no
+/// second try helps.
+const PERMANENT: [i32; 8] = [13, 18, 23, 59, 73, 121, 10334, 17280];
 
 /// Why the collection could not be filled.
 #[derive(Debug, thiserror::Error)]
@@ -257,6 +259,7 @@ pub async fn seal(at: &Loading) -> Result<(), LoadError> {
 }
 
 async fn fill(at: &Loading, mut note: Note, doubtful_below: u64, resumed: bool) -> Result<Loaded, LoadError> {
+    spread::spread(at).await?;
     let started = at.clock.now();
     let edge = note.edge();
     at.counters.found.fetch_add(edge, std::sync::atomic::Ordering::Relaxed);
@@ -264,8 +267,10 @@ async fn fill(at: &Loading, mut note: Note, doubtful_below: u64, resumed: bool) 
     let filled = pass.run(at, &mut note).await?;
     let filling = at.clock.now() - started;
     let indexing = indexes(at).await?;
-    let doubt = (filled.sure_to < at.dataset.documents)
-        .then(|| "another process took writes during the load, and may not have all of it".to_owned());
+    let doubt = (filled.sure_to < at.dataset.documents).then(|| {
+        "another process took writes during the load (behind a router there is no telling), and may not have all of it"
+            .to_owned()
+    });
     if doubt.is_none() {
         existing::complete(at, note).await?;
     }

@@ -156,7 +156,7 @@ pub(super) async fn passes(site: &Site<'_>, deadline: Duration) -> Result<Eviden
         let site = Site { node, ..*site };
         site.until(deadline, "an answer through its proxy", || answers(&site)).await?;
         let settled = async || {
-            let view = site.on.view().await;
+            let view = site.view().await;
             view.member(site.node).is_some_and(crate::Member::is_well).then_some(())
         };
         site.until(deadline, "its return into the set", settled).await?;
