@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::ClusterError;
-use super::managed::Start;
+use super::made::Start;
 use super::own_disk;
 use super::process::Lifetime;
 use crate::clock::Clock;

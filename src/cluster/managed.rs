@@ -1,32 +1,29 @@
 //! A cluster of our own processes, as the faults see it.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bson::doc;
 use faults::network::Network;
-use faults::{CONFIG_SET, Deployment, Exit, FaultError, ROUTER_SET};
+use faults::{Deployment, Exit, FaultError};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::CommandError;
 
 use super::ClusterError;
-use super::binary::Binary;
 use super::kept::{self, Kept, KeptNode};
-use super::node::{EXIT_ADDRESS_IN_USE, Node, Settings};
+use super::made::{self, Start};
+use super::node::{EXIT_ADDRESS_IN_USE, Node};
 use super::own_disk;
-use super::port::Ports;
 use super::process::Lifetime;
 use super::proxies;
 use super::replica_set;
 use super::routing::Routing;
-use super::sharded;
 use crate::clock::{Clock, Moment};
 use crate::event::{Event, Events};
-use crate::scenario::{Managed, Part, Seat, Topology};
+use crate::scenario::{Managed, Part, Topology};
 
 /// A fresh mongod answers within two seconds; a loaded machine takes its time.
 const START_DEADLINE: Duration = Duration::from_secs(90);
@@ -43,29 +40,6 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(3);
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 const SIGCONT: i32 = 18;
-
-/// What a managed cluster is made of.
-#[derive(Debug)]
-pub struct Start<'a> {
-    /// Shape and options.
-    pub settings: &'a Managed,
-    /// Which mongod.
-    pub binary: &'a Binary,
-    /// Who routes; of use in a sharded cluster only.
-    pub routing: Option<&'a Routing>,
-    /// Folder of the nodes' folders. If the nodes of an earlier run are in it, they are started again.
-    pub dir: PathBuf,
-    /// Whether the processes die with the tester.
-    pub lifetime: Lifetime,
-}
-
-impl Start<'_> {
-    /// The nodes that it is made of.
-    #[must_use]
-    pub fn seats(&self) -> Vec<Seat> {
-        self.settings.seats(self.routing.is_some_and(Routing::is_stand_in))
-    }
-}
 
 /// A running cluster. Its processes die with it (unless detached), whatever happens.
 #[derive(Debug)]
@@ -101,7 +75,7 @@ impl ManagedCluster {
             known.map(|node| node.port)
         };
         let made = async {
-            let nodes = make_nodes(start, port, clock).await?;
+            let nodes = made::nodes(start, port, clock).await?;
             let network = match start.settings.proxies {
                 true => Some(proxies::open(&nodes, kept.is_some()).await?),
                 false => None,
@@ -185,61 +159,6 @@ impl ManagedCluster {
         Ok(())
     }
 
-    /// Makes one cluster of the sets. The first config server is the primary: its set was initiated a moment ago.
-    async fn assemble(&self, stop: &CancellationToken) -> Result<(), ClusterError> {
-        let mut sets = self.sets();
-        let Some(config) = sets.remove(CONFIG_SET) else { return Ok(()) };
-        let hosts = |nodes: &[Arc<Node>]| nodes.iter().map(|node| node.address()).collect();
-        let shards: Vec<_> = sets
-            .iter()
-            .map(|(name, nodes)| sharded::Set { name: (*name).to_owned(), hosts: hosts(nodes) })
-            .collect();
-        sharded::assemble(&config[0], &shards, self.events.clock(), stop).await
-    }
-
-    /// The replica sets by name, members in their order.
-    fn sets(&self) -> BTreeMap<&str, Vec<Arc<Node>>> {
-        let mut sets = BTreeMap::<&str, Vec<Arc<Node>>>::new();
-        for node in &self.nodes {
-            if let Some(name) = node.replica_set() {
-                sets.entry(name).or_default().push(Arc::clone(node));
-            }
-        }
-        sets
-    }
-
-    /// What a mongos is started with: where the config servers are, and for a stand-in the server that routes.
-    fn routes(&self, mongos: &Node) -> Vec<String> {
-        let sets = self.sets();
-        let hosts = |set: &str| -> Vec<String> {
-            sets.get(set).into_iter().flatten().map(|node| node.address()).collect()
-        };
-        let (port, config) = (mongos.ports().own.to_string(), hosts(CONFIG_SET));
-        let text = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
-        match self.routing {
-            Some(Routing::Mongos(_)) => {
-                let (config, log) = (sharded::config_db(&config), mongos.log_path());
-                let log = log.to_string_lossy();
-                text(&[
-                    "--configdb",
-                    &config,
-                    "--port",
-                    &port,
-                    "--bind_ip",
-                    "127.0.0.1",
-                    "--nounixsocket",
-                    "--logpath",
-                    &log,
-                    "--logappend",
-                ])
-            }
-            _ => {
-                let engine = hosts(ROUTER_SET).join(",");
-                text(&["router", "--port", &port, "--engine", &engine, "--config", &config.join(",")])
-            }
-        }
-    }
-
     /// Another program may have taken the port between our look and mongod's: then try another one.
     async fn ready_on_a_free_port(&self, node: &Arc<Node>) -> Result<(), ClusterError> {
         for _ in 0..PORT_TRIES {
@@ -284,6 +203,11 @@ impl ManagedCluster {
     /// The run clock.
     pub(super) fn clock(&self) -> Clock {
         self.events.clock()
+    }
+
+    /// Who routes, in a sharded cluster.
+    pub(super) const fn routing(&self) -> Option<&Routing> {
+        self.routing.as_ref()
     }
 
     /// Its nodes.
@@ -412,71 +336,4 @@ impl ManagedCluster {
             why: "no node has this name".into(),
         })
     }
-}
-
-/// The nodes, none of them started, on these ports or free ones.
-async fn make_nodes(
-    start: &Start<'_>,
-    port: impl Fn(&str) -> Option<u16>,
-    clock: Clock,
-) -> Result<Vec<Arc<Node>>, ClusterError> {
-    let mut nodes = Vec::new();
-    for seat in start.seats() {
-        let ports = Ports::new(port(&seat.name), start.settings.proxies)?;
-        nodes.push(Arc::new(Node::new(node_settings(start, seat).await?, ports, clock)?));
-    }
-    Ok(nodes)
-}
-
-/// Settings of a node, with its folder, disk and clock in place.
-async fn node_settings(start: &Start<'_>, seat: Seat) -> Result<Settings, ClusterError> {
-    let Seat { name, part, set } = seat;
-    let dir = start.dir.join(&name);
-    own_disk::attach(&dir, start.settings.disk_bytes.filter(|_| part != Part::Mongos)).await?;
-    let environment = if start.settings.clock_library && part != Part::Mongos {
-        let installed = std::fs::create_dir_all(&dir).and_then(|()| faults::resource::clock::install(&dir));
-        installed.map_err(|e| ClusterError::folder(&dir, &e))?
-    } else {
-        BTreeMap::new()
-    };
-    Ok(Settings {
-        dir,
-        name,
-        binary: program(start, part),
-        part,
-        replica_set: set,
-        cache_bytes: start.settings.cache_bytes,
-        oplog_bytes: start.settings.oplog_bytes,
-        parameters: parameters(start.settings, part),
-        environment,
-        lifetime: start.lifetime,
-    })
-}
-
-/// What is run.
-fn program(start: &Start<'_>, part: Part) -> Binary {
-    match start.routing {
-        Some(Routing::Mongos(mongos)) if part == Part::Mongos => mongos.clone(),
-        Some(Routing::StandIn(program)) if part == Part::Mongos => {
-            Binary { path: program.clone(), library_path: None, ..start.binary.clone() }
-        }
-        _ => start.binary.clone(),
-    }
-}
-
-fn parameters(settings: &Managed, part: Part) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    if settings.topology == Topology::Sharded {
-        // Else the servers' own sessions get a thousand chunks by themselves, and spoil every count of chunks.
-        all.insert("minNumChunksForSessionsCollection".into(), "1".into());
-    }
-    if part == Part::Shard {
-        // 15 minutes by default: until then a chunk cannot come back.
-        all.insert("orphanCleanupDelaySecs".into(), "1".into());
-    }
-    all.extend(settings.parameters.clone());
-    if settings.test_commands {
-        all.insert("enableTestCommands".into(), "1".into());
-    }
-    all
 }

@@ -1,10 +1,12 @@
 //! Deployments: started by us, or somebody else's.
 
+mod arguments;
 pub mod attached;
 pub mod binary;
 pub mod description;
 mod kept;
 mod log_tail;
+mod made;
 mod managed;
 mod node;
 pub mod own_disk;
@@ -24,7 +26,8 @@ use std::path::{Path, PathBuf};
 pub use attached::{Attach, AttachedCluster};
 pub use binary::Binary;
 pub use description::Description;
-pub use managed::{ManagedCluster, Start};
+pub use made::Start;
+pub use managed::ManagedCluster;
 pub use process::Lifetime;
 pub use proxies::Passage;
 pub use remains::Remains;

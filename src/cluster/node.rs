@@ -12,6 +12,7 @@ use faults::{Exit, LaunchOptions, Member, Role};
 use wire::{CommandError, Connection};
 
 use super::ClusterError;
+use super::arguments;
 use super::binary::Binary;
 use super::log_tail::{last_lines, read_from};
 use super::port::Ports;
@@ -211,42 +212,12 @@ impl Node {
     }
 
     fn arguments(&self) -> Vec<String> {
-        if self.part() == Part::Mongos { lock(&self.routes).clone() } else { self.mongod_arguments() }
-    }
-
-    fn mongod_arguments(&self) -> Vec<String> {
-        let s = &self.settings;
-        #[expect(clippy::cast_precision_loss, reason = "a cache size; mongod takes a fraction of GB")]
-        let cache_gib = s.cache_bytes as f64 / f64::from(1 << 30);
-        let text = |path: PathBuf| path.to_string_lossy().into_owned();
-        let mut all: Vec<String> = vec!["--port".into(), self.ports().own.to_string()];
-        all.extend(["--bind_ip".into(), "127.0.0.1".into()]);
-        match self.upstream() {
-            Upstream::Socket(_) if self.ports().is_proxied() => {
-                all.extend(["--unixSocketPrefix".into(), text(s.dir.clone())]);
-            }
-            _ => all.push("--nounixsocket".into()),
+        if self.part() == Part::Mongos {
+            return lock(&self.routes).clone();
         }
-        all.extend(["--dbpath".into(), text(s.dir.join("db"))]);
-        all.extend(["--logpath".into(), text(self.log_path()), "--logappend".into()]);
-        all.extend(["--wiredTigerCacheSizeGB".into(), format!("{cache_gib:.3}")]);
-        match s.part {
-            Part::Config => all.push("--configsvr".into()),
-            Part::Shard | Part::Engine => all.push("--shardsvr".into()),
-            Part::Data | Part::Mongos => {}
-        }
-        if let Some(set) = &s.replica_set {
-            all.extend(["--replSet".into(), set.clone()]);
-            all.extend(["--oplogSize".into(), (s.oplog_bytes >> 20).to_string()]);
-        }
-        let launch = lock(&self.launch);
-        let mut parameters = s.parameters.clone();
-        parameters.extend(launch.parameters.clone());
-        for (name, value) in parameters {
-            all.extend(["--setParameter".into(), format!("{name}={value}")]);
-        }
-        all.extend(launch.arguments.iter().cloned());
-        all
+        let socket = self.ports().is_proxied() && matches!(self.upstream(), Upstream::Socket(_));
+        let launch = lock(&self.launch).clone();
+        arguments::mongod(&self.settings, &self.log_path(), self.ports().own, socket, &launch)
     }
 
     /// Changes how it is started from the next start on; `None`: as its settings say.

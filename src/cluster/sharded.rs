@@ -1,6 +1,8 @@
 //! Makes one cluster of config servers and shards that are initiated replica sets. The config server is spoken to
 //! directly, with the commands that a mongos would send: there is no router yet.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Document, doc};
@@ -9,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 use wire::CommandError;
 
 use super::ClusterError;
+use super::managed::ManagedCluster;
 use super::node::Node;
+use super::routing::Routing;
 use crate::clock::Clock;
 
 /// Adding a shard waits for majorities on two replica sets.
@@ -22,11 +26,11 @@ const TRY_AGAIN: [i32; 4] = [134, 189, 91, 11600];
 
 /// A replica set by its name, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Set {
+struct Set {
     /// Its name.
-    pub name: String,
+    name: String,
     /// `host:port` of its members.
-    pub hosts: Vec<String>,
+    hosts: Vec<String>,
 }
 
 impl Set {
@@ -35,12 +39,67 @@ impl Set {
     }
 }
 
+impl ManagedCluster {
+    /// Makes one cluster of the sets. The first config server is the primary: its set was initiated a moment ago.
+    pub(super) async fn assemble(&self, stop: &CancellationToken) -> Result<(), ClusterError> {
+        let mut sets = self.sets();
+        let Some(config) = sets.remove(CONFIG_SET) else { return Ok(()) };
+        let hosts = |nodes: &[Arc<Node>]| nodes.iter().map(|node| node.address()).collect();
+        let shards: Vec<_> =
+            sets.iter().map(|(name, nodes)| Set { name: (*name).to_owned(), hosts: hosts(nodes) }).collect();
+        assemble(&config[0], &shards, self.clock(), stop).await
+    }
+
+    /// The replica sets by name, members in their order.
+    pub(super) fn sets(&self) -> BTreeMap<&str, Vec<Arc<Node>>> {
+        let mut sets = BTreeMap::<&str, Vec<Arc<Node>>>::new();
+        for node in self.nodes() {
+            if let Some(name) = node.replica_set() {
+                sets.entry(name).or_default().push(Arc::clone(node));
+            }
+        }
+        sets
+    }
+
+    /// What a mongos is started with: where the config servers are, and for a stand-in the server that routes.
+    pub(super) fn routes(&self, mongos: &Node) -> Vec<String> {
+        let sets = self.sets();
+        let hosts = |set: &str| -> Vec<String> {
+            sets.get(set).into_iter().flatten().map(|node| node.address()).collect()
+        };
+        let (port, config) = (mongos.ports().own.to_string(), hosts(CONFIG_SET));
+        let text = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
+        match self.routing() {
+            Some(Routing::Mongos(_)) => {
+                let (config, log) = (config_db(&config), mongos.log_path());
+                let log = log.to_string_lossy();
+                text(&[
+                    "--configdb",
+                    &config,
+                    "--port",
+                    &port,
+                    "--bind_ip",
+                    "127.0.0.1",
+                    "--nounixsocket",
+                    "--logpath",
+                    &log,
+                    "--logappend",
+                ])
+            }
+            _ => {
+                let engine = hosts(ROUTER_SET).join(",");
+                text(&["router", "--port", &port, "--engine", &engine, "--config", &config.join(",")])
+            }
+        }
+    }
+}
+
 /// Adds the shards, drains the set behind a stand-in router, and stops the balancer: chunks move when a scenario
 /// says so.
 ///
 /// # Errors
 /// Which command failed, and why.
-pub async fn assemble(
+async fn assemble(
     config: &Node,
     shards: &[Set],
     clock: Clock,
@@ -97,6 +156,6 @@ async fn until_done(
 }
 
 /// Name and hosts of the config servers, as a mongos takes them.
-pub fn config_db(hosts: &[String]) -> String {
+fn config_db(hosts: &[String]) -> String {
     Set { name: CONFIG_SET.into(), hosts: hosts.to_vec() }.connection()
 }

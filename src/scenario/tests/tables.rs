@@ -57,18 +57,38 @@ fn what_our_own_client_cannot_do() {
 }
 
 #[test]
+fn what_is_spread_needs_shards() {
+    let sharded = |keys: &str| text("", &format!("[cluster]\ntopology = \"sharded\"\n{keys}"));
+    good(&sharded("shards = 3\nmembers = 1\n[dataset]\nshard_key = \"ranged\""));
+    refused(
+        &text("", "[cluster]\nshards = «2"),
+        r#""shards" in [cluster]: only a sharded cluster has shards"#,
+        "topology = \"sharded\"",
+    );
+    refused(
+        &text("", "[dataset]\nshard_key = «\"hashed\""),
+        r#""shard_key" in [dataset]: only a sharded cluster spreads a collection"#,
+        "topology = \"sharded\"",
+    );
+    refused(
+        &sharded("members = «7"),
+        r#""members" in [cluster]: a shard has at most 5 members here, not 7"#,
+        "write fewer",
+    );
+    refused(&sharded("shards = «5"), r#""shards" in [cluster]: 5 is out of range"#, "4");
+    let fault = |target: &str| format!("[[fault]]\ndo = {{ kill = {{ target = {target} }} }}\nat = [\"1s\"]");
+    for target in ["config.primary", "shard1.secondary", "mongos", "router", "shard0-2", "config-3"] {
+        good(&sharded(&fault(&format!("\"{target}\""))));
+    }
+    refused(&sharded(&fault("«\"shard2.primary\"")), r#"unknown replica set "shard2""#, "shard0");
+    refused(&text("", &fault("«\"mongos\"")), "only a sharded cluster has a mongos", "topology");
+    let chunks = "[[fault]]\ndo = «{ move_chunks = {} }\nat = [\"1s\"]";
+    refused(&text("", chunks), "move_chunks needs a sharded cluster", "topology = \"sharded\"");
+}
+
+#[test]
 fn not_yet() {
     let cluster = |keys: &str| text("", &format!("[cluster]\n{keys}"));
-    refused(
-        &cluster("topology = «\"sharded\""),
-        r#""topology" in [cluster]: topology "sharded" is not in this version yet"#,
-        "standalone, replica-set",
-    );
-    refused(
-        &cluster("«shards = 2"),
-        r#"key "shards" in [cluster] is not in this version yet"#,
-        "valid: topology",
-    );
     refused(
         &cluster("hooks = «{}"),
         r#""hooks" in [cluster]: are for a deployment of somebody else, and this one is started by us"#,
@@ -76,11 +96,6 @@ fn not_yet() {
     );
     refused(&cluster("auth = «true"), r#""auth" in [cluster]: true is not in this version yet"#, "false");
     refused(&cluster("tls = «true"), r#""tls" in [cluster]: true is not in this version yet"#, "false");
-    refused(
-        &text("", "[dataset]\n«shard_key = \"hashed\""),
-        r#"key "shard_key" in [dataset] is not in this version yet"#,
-        "valid: ",
-    );
     refused(
         &text("", "engine = «\"wires\""),
         r#""engine" in [[workload]]: unknown engine "wires""#,
