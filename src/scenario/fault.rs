@@ -31,12 +31,12 @@ const MOST_WEIGHT: u32 = 1_000_000;
 /// Kinds of the contract that this version does not know.
 #[rustfmt::skip]
 const KINDS_LATER: &[&str] = &[
-    "move_chunks", "balancer", "split", "jumbo", "hot_shard", "move_primary", "add_shard", "remove_shard",
+    "jumbo", "hot_shard", "move_primary", "add_shard", "remove_shard",
     "upgrade", "set_compatibility", "chaos_mesh",
 ];
 
 /// Words for targets that this version does not know.
-const TARGETS_LATER: &[&str] = &["donor", "recipient", "mongos"];
+const TARGETS_LATER: &[&str] = &["donor", "recipient"];
 
 /// Reads it.
 pub(super) fn read(node: &Node<'_>) -> FaultRule {
@@ -187,8 +187,7 @@ fn any(value: &DeValue<'_>) -> Result<Value, Refusal> {
 
 fn target(value: &DeValue<'_>) -> Result<Target, Refusal> {
     let word = text(value)?;
-    // `shard0.primary`, `config.primary`: only a sharded cluster has them.
-    if TARGETS_LATER.contains(&word.as_str()) || word.ends_with(".primary") {
+    if TARGETS_LATER.contains(&word.as_str()) {
         let names = Names { what: "target", now: &Target::WORDS, later: &[&word] };
         return Err(names.unknown(&word, "").into());
     }

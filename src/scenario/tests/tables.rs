@@ -80,10 +80,22 @@ fn what_is_spread_needs_shards() {
     for target in ["config.primary", "shard1.secondary", "mongos", "router", "shard0-2", "config-3"] {
         good(&sharded(&fault(&format!("\"{target}\""))));
     }
-    refused(&sharded(&fault("«\"shard2.primary\"")), r#"unknown replica set "shard2""#, "shard0");
-    refused(&text("", &fault("«\"mongos\"")), "only a sharded cluster has a mongos", "topology");
+    refused(
+        &sharded(&fault("«\"shard2.primary\"")),
+        r#""target" in do.kill of [[fault]]: unknown replica set "shard2""#,
+        "shard0",
+    );
+    refused(
+        &text("", &fault("«\"mongos\"")),
+        r#""target" in do.kill of [[fault]]: only a sharded cluster has a mongos"#,
+        "topology",
+    );
     let chunks = "[[fault]]\ndo = «{ move_chunks = {} }\nat = [\"1s\"]";
-    refused(&text("", chunks), "move_chunks needs a sharded cluster", "topology = \"sharded\"");
+    refused(
+        &text("", chunks),
+        r#""do" in [[fault]]: move_chunks needs a sharded cluster"#,
+        "topology = \"sharded\"",
+    );
 }
 
 #[test]
@@ -112,8 +124,8 @@ fn faults_not_yet() {
         "kill, stop",
     );
     refused(
-        &fault("do = { kill = { target = «\"shard0.primary\" } }\nfirst = \"1m\""),
-        r#""target" in do.kill of [[fault]]: target "shard0.primary" is not in this version yet"#,
+        &fault("do = { kill = { target = «\"donor\" } }\nfirst = \"1m\""),
+        r#""target" in do.kill of [[fault]]: target "donor" is not in this version yet"#,
         "primary",
     );
     refused(
