@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc};
 
 use crate::clock::{Clock, Moment};
-use crate::recording::{FaultOutcome, Ledger, Load, LoadSecond, OwnSecond, Probe, Step};
+use crate::recording::{FaultOutcome, Ledger, Load, LoadSecond, Migration, OwnSecond, Probe, Step};
 
 /// Something that happened, as one line of `events.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -159,6 +159,8 @@ pub enum Event {
         /// Who asked: `ctl`.
         by: String,
     },
+    /// A chunk moved, or was to move; the time of the line is that of its beginning.
+    Migration(Box<Migration>),
     /// A step of a sweep began.
     SweepStep(Step),
     /// A search for the highest rate goes on to this rate.

@@ -121,6 +121,7 @@ fn judge(record: &RunRecord, scenario: &Scenario, late: &[Reason]) -> Report {
         load: record.load.clone(),
         faults,
         coverage: analysis::coverage::measure(&recording.faults),
+        migrations: analysis::migrations::measure(recording),
         sweep,
         find_max,
         ledger: record.ledger.clone(),

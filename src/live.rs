@@ -152,6 +152,10 @@ fn words(event: &Event) -> Option<String> {
         Event::RateChanged { workload, rate_ops_s, by } => {
             format!("rate of {workload} from now on: {rate_ops_s} operations/s (by {by})")
         }
+        Event::Migration(moved) => {
+            let how = if moved.committed { "moved" } else { "did not move" };
+            format!("a chunk of {} {how} from {} to {}", moved.ns, moved.from, moved.to)
+        }
         Event::SweepStep(step) => {
             let rate = step.rate_ops_s.map(|rate| format!(", {}", per_second(rate))).unwrap_or_default();
             let s = if step.workers == 1 { "" } else { "s" };

@@ -19,8 +19,48 @@ pub struct Recording {
     pub steps: Vec<Step>,
     /// The probes of a search for the highest rate, in order.
     pub probes: Vec<Probe>,
+    /// Moves of chunks from shard to shard that began in the run, ours or the balancer's; ascending.
+    pub migrations: Vec<Migration>,
     /// What the tester itself took of the machine; ascending. A second that it slept through is missing.
     pub own: Vec<OwnSecond>,
+}
+
+/// A move of a chunk, as the cluster itself has noted it (`config.changelog`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Migration {
+    /// Database and collection.
+    pub ns: String,
+    /// Lower bound of the range, inclusive; as text.
+    pub min: String,
+    /// Upper bound of the range, exclusive; as text.
+    pub max: String,
+    /// The shard that gave.
+    pub from: String,
+    /// The shard that took.
+    pub to: String,
+    /// Whether it went through; `false`: the donor kept the range.
+    pub committed: bool,
+    /// What the donor noted of an end before its time; `None`: nothing.
+    pub why: Option<String>,
+    /// When it began, in seconds from the start of the measured phase, by the donor's clock. In `events.jsonl` it is
+    /// the time of the line.
+    #[serde(skip)]
+    pub started_s: f64,
+    /// Documents that were copied, those that changed meanwhile included; `None`: not noted.
+    pub docs: Option<u64>,
+    /// Bytes that were copied at first; `None`: not noted.
+    pub bytes: Option<u64>,
+    /// Its phases, in order.
+    pub phases: Vec<MigrationPhase>,
+}
+
+/// One phase of a migration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MigrationPhase {
+    /// `prepare`, `clone` (the copy, and what changed meanwhile), `critical_section` (writes wait), `commit`.
+    pub name: String,
+    /// How long it took.
+    pub seconds: f64,
 }
 
 /// One step of a sweep that began.

@@ -15,7 +15,9 @@ use faults::Deployment;
 use mongodb::options::{ReadConcern, WriteConcern};
 use mongodb::{Client, Collection};
 use mongosoak::cluster::Routing;
+use real::place::Place;
 use real::set::{LONG, Set};
+use real::tester::Tester;
 use serde_json::json;
 
 const LOADED: i64 = 4_000;
@@ -149,4 +151,70 @@ async fn real_routing_is_by_a_mongos_or_by_the_stand_in_that_says_so() {
     assert!(text.starts_with("mongos ") || text.contains("stand-in router"), "{text}");
     let refused = Routing::find(Some("/bin/true"), &mongod, program()).await.unwrap_err().to_string();
     assert!(refused.contains("/bin/true"), "{refused}");
+}
+
+const SCENARIO: &str = r#"
+name = "chunks"
+duration = "25s"
+warmup = "3s"
+[cluster]
+topology = "sharded"
+members = 1
+[dataset]
+documents = 5_000
+shard_key = "hashed"
+[[workload]]
+name = "writers"
+workers = 4
+rate = "50/s"
+op = "insert"
+write_concern = "majority"
+[[workload]]
+name = "readers"
+workers = 4
+rate = "100/s"
+op = "read"
+[[fault]]
+do = { move_chunks = { count = 3, pause = "1s" } }
+at = ["8s"]
+[limits]
+lost_majority_writes = 0
+min_effective_faults = 1
+"#;
+
+/// As a user has it: every move is in the report with its phases, and agrees with what the fault has booked.
+#[tokio::test]
+async fn real_sharded_run_reports_every_migration_by_phase() {
+    let place = Place::new();
+    let tester = Tester::run_with(&place, SCENARIO, &[]);
+    let dir = tester.dir.clone();
+    let ended = tester.end(LONG).await;
+    let report = dir.json("report.json");
+    println!("{}", ended.stdout);
+    let fault = &report["faults"][0];
+    assert_eq!(fault["outcome"], "effective", "{fault:#}");
+    let booked = fault["evidence"]["mongos"]["held"]["moves"].as_array().unwrap();
+    let done: Vec<_> = booked.iter().filter(|line| line["outcome"] == "done").collect();
+    assert_eq!(done.len(), 3, "{booked:#?}");
+    let migrations = report["migrations"].as_array().unwrap();
+    let committed: Vec<_> = migrations.iter().filter(|m| m["outcome"] == "committed").collect();
+    assert_eq!(committed.len(), 3, "{migrations:#?}");
+    for (migration, line) in committed.iter().zip(&done) {
+        assert_eq!((&migration["from"], &migration["to"]), (&line["from"], &line["to"]));
+        let seconds = |value: &serde_json::Value| value["seconds"].as_f64().unwrap();
+        // The fault waits for the answer as well, and for nothing else.
+        assert!(seconds(migration) <= seconds(line) + 0.05, "{migration:#} {line:#}");
+        let names: Vec<_> = migration["phases"].as_array().unwrap().iter().map(|p| &p["name"]).collect();
+        assert_eq!(names, ["prepare", "clone", "critical_section", "commit"]);
+        assert!(migration["docs"].as_u64().unwrap() > 500, "{migration:#}");
+        let felt = &migration["workloads"]["readers"]["expected_ops_s"];
+        assert!((80.0..=120.0).contains(&felt.as_f64().unwrap()), "{migration:#}");
+    }
+    let ledger = &report["ledger"];
+    assert_eq!((&ledger["lost"], &ledger["duplicates"]), (&json!(0), &json!(0)), "{ledger:#}");
+    assert_eq!(ledger["checked"], ledger["acknowledged"]);
+    for workload in report["workloads"].as_array().unwrap() {
+        assert_eq!((&workload["failed"], &workload["unknown"]), (&json!(0), &json!(0)), "{workload:#}");
+    }
+    assert!(ended.stdout.contains("critical section"), "{}", ended.stdout);
 }

@@ -8,6 +8,7 @@ pub mod coverage;
 pub mod dip;
 pub mod impact;
 pub mod limits;
+pub mod migrations;
 pub mod outage;
 pub mod own_load;
 pub mod pace;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{ErrorLine, Line};
 use crate::event::{Event, Phase};
 use crate::plan::PlannedFault;
-use crate::recording::{FaultOutcome, FaultRecord, Recording};
+use crate::recording::{FaultOutcome, FaultRecord, Migration, Recording};
 use crate::report::data::{Ledger, Load, OwnPause, Percentiles, Tester};
 
 pub use latency::Totals;
@@ -249,6 +249,10 @@ fn take(record: &mut RunRecord, line: Line) {
             if let Some(at_s) = at.filter(|t| *t >= 0.0) {
                 record.tester.own_pauses.push(OwnPause { at_s, seconds });
             }
+        }
+        Event::Migration(migration) => {
+            let started_s = at.unwrap_or_default();
+            record.recording.migrations.push(Migration { started_s, ..*migration });
         }
         Event::SweepStep(step) => record.recording.steps.push(step),
         Event::Probe(probe) => record.recording.probes.push(*probe),

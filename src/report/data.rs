@@ -8,6 +8,7 @@ use faults::Evidence;
 use serde::{Deserialize, Serialize};
 
 use super::coverage::Coverage;
+use super::migrations::MigrationReport;
 use super::scaling::{FindMaxReport, SweepReport};
 use crate::exit::Outcome;
 pub use crate::recording::{FaultOutcome, Finding, Ledger};
@@ -35,6 +36,9 @@ pub struct Report {
     /// The same faults by kind, and by the role of the node that they hit.
     #[serde(default)]
     pub coverage: Vec<Coverage>,
+    /// Moves of chunks that began in the run.
+    #[serde(default)]
+    pub migrations: Vec<MigrationReport>,
     /// The steps of a sweep and their knee; `None`: no sweep.
     pub sweep: Option<SweepReport>,
     /// The highest rate that holds a limit; `None`: none was searched.

@@ -3,6 +3,7 @@
 pub mod coverage;
 pub mod data;
 pub mod json;
+pub mod migrations;
 pub mod plan;
 pub mod scaling;
 pub mod text;

@@ -1,7 +1,7 @@
 //! The summary on the terminal: what was done, what broke, for how long, and what it comes to.
 
 use super::data::{FaultReport, Ledger, LimitResult, Load, OpReport, Report, WorkloadReport};
-use super::{bytes, count, coverage, duration_ms, duration_s, duration_us, scaling};
+use super::{bytes, count, coverage, duration_ms, duration_s, duration_us, migrations, scaling};
 use crate::exit::Outcome;
 use crate::recording::FaultOutcome;
 
@@ -30,6 +30,7 @@ pub fn summary(report: &Report, place: &str, style: Style) -> String {
         scaling::text::sections(&mut text, report);
         faults(&mut text, &report.faults);
         coverage::matrix(&mut text, &report.coverage);
+        migrations::table_of(&mut text, &report.migrations);
     }
     if let Some(ledger) = &report.ledger {
         data(&mut text, ledger);

@@ -5,6 +5,7 @@ mod cores;
 mod data;
 mod directory;
 mod drive;
+mod migrations;
 mod request;
 mod servers;
 mod steps;
@@ -331,6 +332,7 @@ async fn with_cluster(
     back?;
     let connecting = client::connect(&uri, &ctx.scenario.workloads);
     let client = or_stop(ctx, connecting).await?.map_err(Early::Broken)?.client;
+    migrations::record(ctx, &client).await;
     let verified = data::verify(ctx, &client, documents, &ledger).await;
     client::shut_down(client).await;
     verified
