@@ -1,0 +1,23 @@
+//! The cluster of the tests, for trying things by hand: prints the addresses and runs until its input ends.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let cluster = support::Cluster::start(Duration::from_secs(10)).await;
+    println!("router {}", cluster.listen);
+    println!("behind {}", cluster.behind.address);
+    println!("config {}", cluster.config.address);
+    for shard in &cluster.shards {
+        println!("shard  {}", shard.address);
+    }
+    let mut input = Vec::new();
+    tokio::io::stdin().read_to_end(&mut input).await?;
+    cluster.stop().await;
+    Ok(())
+}
