@@ -3,13 +3,13 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+use std::io::Read;
 use std::time::Duration;
-
-use tokio::io::AsyncReadExt;
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
     let cluster = support::Cluster::start(Duration::from_secs(10)).await;
+    println!("files  {}", cluster.folder().display());
     println!("router {}", cluster.listen);
     println!("behind {}", cluster.behind.address);
     println!("config {}", cluster.config.address);
@@ -17,7 +17,8 @@ async fn main() -> std::io::Result<()> {
         println!("shard  {}", shard.address);
     }
     let mut input = Vec::new();
-    tokio::io::stdin().read_to_end(&mut input).await?;
+    // Blocks this thread only; the router runs on others.
+    std::io::stdin().read_to_end(&mut input)?;
     cluster.stop().await;
     Ok(())
 }

@@ -210,6 +210,6 @@ mod tests {
         assert_eq!(command, expected);
         let asked = doc! { "readConcern": { "level": "majority" } };
         let command = aggregation("c", Vec::new(), &asked);
-        assert_eq!(command.get_document("readConcern"), Ok(&doc! { "level": "majority" }));
+        assert_eq!(command.get_document("readConcern").unwrap(), &doc! { "level": "majority" });
     }
 }

@@ -17,6 +17,9 @@ use crate::upstream::{Upstream, answered};
 
 /// rtr's idea of who owns what is out of date. Unlike a mongos, its `clusterAggregate` does not help itself.
 const STALE: [i64; 2] = [13388, 249];
+/// When a shard has no more data for now, and the cursor stays open, rtr asks it again from a thread that is not made
+/// for it, and ends by a failed assertion (seen with 6.0.5: `haveClient()`, from `AsyncResultsMerger`).
+const NO_STREAMS: &str = "the stand-in router cannot do change streams and tailable cursors: a getMore would end the server behind it";
 const STALE_RESENDS: u32 = 10;
 const STALE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -28,14 +31,16 @@ pub(crate) async fn read(
     command: &Command<'_>,
     renamed: &str,
 ) -> Result<Reply, Failure> {
+    let (is_stream, writes) = match renamed {
+        "clusterAggregate" => special_stages(command.sections.body),
+        _ => (is_tailable(command.sections.body)?, false),
+    };
+    if is_stream {
+        return Err(Refusal::illegal(NO_STREAMS).into());
+    }
     let lease = router.cursors.lease();
     let mut more = session_fields(lease.session);
-    let (mut is_stream, mut writes) = (false, false);
-    if renamed == "clusterAggregate" {
-        (is_stream, writes) = special_stages(command.sections.body);
-    }
-    // Change streams know but one read concern, and have it without asking.
-    if !command.has_read_concern && !is_stream {
+    if !command.has_read_concern {
         more.append(bson::raw::cstr!("readConcern"), rawdoc! { "level": "local" });
     }
     if !command.has_write_concern && writes {
@@ -144,6 +149,17 @@ fn stale_namespace(
     Ok(Some(namespace.map(str::to_owned)))
 }
 
+/// Whether a `find` asks for a cursor that does not end with its data.
+fn is_tailable(request: &[u8]) -> Result<bool, wire::FormatError> {
+    let mut elements = Elements::of(request)?;
+    while let Some(element) = elements.next_element()? {
+        if matches!(element.name, b"tailable" | b"awaitData" | b"tailableAwait") && element.is_true() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Whether a pipeline begins with a change stream, and whether it ends with a stage that writes.
 fn special_stages(request: &[u8]) -> (bool, bool) {
     let names = || -> Result<Vec<&[u8]>, wire::FormatError> {
@@ -221,6 +237,14 @@ mod tests {
         assert_eq!(stale(rawdoc! { "ok": 0.0, "code": 13388, "ns": "d.c" }), Some(Some("d.c".into())));
         assert_eq!(stale(rawdoc! { "ok": 0.0, "code": 249, "db": "d" }), Some(Some("d".into())));
         assert_eq!(stale(rawdoc! { "ok": 0.0, "code": 13388 }), Some(Some("d.asked".into())));
+    }
+
+    #[test]
+    fn cursors_without_an_end_are_seen() {
+        let is_tailable = |request: RawDocumentBuf| is_tailable(request.as_bytes()).unwrap();
+        assert!(is_tailable(rawdoc! { "find": "c", "tailable": true }));
+        assert!(is_tailable(rawdoc! { "find": "c", "awaitData": 1 }));
+        assert!(!is_tailable(rawdoc! { "find": "c", "tailable": false, "filter": { "tailable": true } }));
     }
 
     #[test]

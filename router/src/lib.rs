@@ -16,8 +16,8 @@
 //!
 //! # What it is not
 //!
-//! No sessions, transactions, retryable writes, `findAndModify`, `mapReduce`, resharding, `collMod`; no authentication, TLS
-//! or compression. It is neither supported nor tested by MongoDB: what is found about *routing* must not be reported
+//! No sessions, transactions, retryable writes, change streams, tailable cursors, `findAndModify`, `mapReduce`,
+//! resharding, `collMod`; no authentication, TLS or compression. It is neither supported nor tested by MongoDB: what is found about *routing* must not be reported
 //! as a finding about MongoDB. Shards, config servers, balancer and migrations are the genuine ones.
 
 mod admin;

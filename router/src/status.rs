@@ -8,7 +8,7 @@ use crate::router::Router;
 use crate::routes::{Kind, ROUTES};
 
 /// Limits that nobody should have to find out.
-const NOT_DONE: &str = "sessions, transactions, retryable writes, findAndModify, mapReduce, collMod, resharding, authentication, compression, TLS";
+const NOT_DONE: &str = "sessions, transactions, retryable writes, change streams, tailable cursors, findAndModify, mapReduce, collMod, resharding, authentication, compression, TLS";
 
 pub(crate) fn reply(router: &Router) -> Document {
     let (counters, cursors) = (&router.counters, router.cursors.totals());

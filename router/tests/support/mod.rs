@@ -1,6 +1,7 @@
 //! A small sharded cluster of real servers: one config server, two shards of one member, and rtr.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub struct Cluster {
     stop: CancellationToken,
     router: JoinSet<Result<(), router::RouterError>>,
     // Last: the servers end before their files do.
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 pub struct Server {
@@ -54,7 +55,7 @@ impl Server {
     async fn until_primary(&self) {
         let is_primary = async || {
             let hello = self.command(doc! { "hello": 1 }).await;
-            hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary") == Ok(true))
+            hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false))
         };
         while !is_primary().await {
             sleep(Duration::from_millis(50)).await;
@@ -69,6 +70,11 @@ impl Cluster {
     }
 
     async fn start_now(cursor_timeout: Duration) -> Self {
+        // Only the first of several clusters in one process sets it.
+        let _set = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::INFO)
+            .with_writer(std::io::stderr)
+            .try_init();
         let folder = tempfile::Builder::new().prefix("router-real-").tempdir().unwrap();
         let start = |name: &str, role: &str| start(folder.path(), name, role);
         let config = start("cfg", "--configsvr");
@@ -94,11 +100,15 @@ impl Cluster {
         let listen = options.listen;
         let mut router = JoinSet::new();
         router.spawn(router::serve(options, stop.clone()));
-        let cluster = Self { config, shards, behind, listen, stop, router, _folder: folder };
+        let cluster = Self { config, shards, behind, listen, stop, router, folder };
         while Connection::connect(&listen.to_string(), LONG).await.is_err() {
             sleep(Duration::from_millis(20)).await;
         }
         cluster
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// A command through the router.
@@ -182,7 +192,7 @@ async fn initiate(name: &str, server: &Server) {
 
 async fn drain(config: &Server, name: &str) {
     let remove = doc! { "_configsvrRemoveShard": name, "writeConcern": { "w": "majority" } };
-    while config.command(remove.clone()).await.unwrap().get_str("state") != Ok("completed") {
+    while config.command(remove.clone()).await.unwrap().get_str("state").unwrap() != "completed" {
         sleep(Duration::from_millis(50)).await;
     }
 }
