@@ -46,6 +46,11 @@ impl Server {
         self.child.try_wait().unwrap().is_none()
     }
 
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Runs a command on the server itself.
     pub async fn command(&self, command: Document) -> Result<Document, CommandError> {
         let mut connection = Connection::connect(&self.address, LONG).await?;
