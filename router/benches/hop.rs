@@ -85,9 +85,10 @@ async fn bench(
 fn body(command: &str) -> RawDocumentBuf {
     let mut body = RawDocumentBuf::new();
     body.append(bson::raw::CString::try_from(command).unwrap(), "c");
-    for (name, value) in &rawdoc! { "filter": { "_id": 0_i64 }, "limit": 1, "singleBatch": true,
-    "readConcern": { "level": "local" }, "$db": "bench" }
-    {
+    let rest = rawdoc! { "filter": { "_id": 0_i64 }, "limit": 1, "singleBatch": true,
+    "readConcern": { "level": "local" }, "$db": "bench" };
+    for element in &rest {
+        let (name, value) = element.unwrap();
         body.append(name, value);
     }
     body

@@ -31,7 +31,7 @@ pub(crate) async fn serve(router: Arc<Router>, stream: TcpStream) {
         Ok(()) => {}
         Err(Failure::Protocol(error)) => {
             client.router.counters.malformed.fetch_add(1, Ordering::Relaxed);
-            tracing::info!(client = client.connection_id, "disconnected: {error}");
+            tracing::debug!(client = client.connection_id, "disconnected: {error}");
         }
         Err(error) => tracing::info!(client = client.connection_id, "disconnected: {error}"),
     }
@@ -47,7 +47,12 @@ struct Client {
 impl Client {
     async fn serve(&mut self) -> Result<(), Failure> {
         loop {
-            let request = match Frame::read(&mut self.stream).await {
+            let received = tokio::select! {
+                received = Frame::read(&mut self.stream) => received,
+                // As when a mongos dies: its clients know at once.
+                () = self.upstream.closed() => return Err(Failure::UpstreamLost("closed by the server".into())),
+            };
+            let request = match received {
                 Ok(Some(request)) => request,
                 Ok(None) | Err(ReadError::Io(_)) => return Ok(()),
                 Err(ReadError::Format(error)) => return Err(error.into()),
@@ -62,7 +67,7 @@ impl Client {
     /// `None` if the client wants no answer, or went away meanwhile: its next read shows that.
     async fn answer(&mut self, request: &Frame) -> Result<Option<Frame>, Failure> {
         if request.header().op_code == OpCode::Query {
-            return self.answer_query(request);
+            return self.answer_query(request).await;
         }
         let command = Command::of(request)?;
         let dispatched = tokio::select! {
@@ -83,10 +88,11 @@ impl Client {
     }
 
     /// The old form of a request, in which many drivers still greet.
-    fn answer_query(&self, request: &Frame) -> Result<Option<Frame>, Failure> {
+    async fn answer_query(&mut self, request: &Frame) -> Result<Option<Frame>, Failure> {
         let query = Request::decode(request)?;
         let kind = routes::position(&query.name).map(|at| routes::ROUTES[at].kind);
         let reply = if kind == Some(Kind::Hello) {
+            self.upstream.ping().await?;
             hello::reply(&self.router, self.connection_id)
         } else {
             Refusal::unsupported_query(format!("unsupported OP_QUERY command: {}", query.name)).document()

@@ -51,7 +51,10 @@ pub(crate) async fn dispatch(
         Kind::Distinct => aggregated::distinct(router, upstream, command).await?,
         Kind::Explain => explain::explain(router, upstream, command).await?,
         Kind::KillCursors => kill::kill_cursors(router, upstream, command).await?,
-        Kind::Hello => hello::reply(router, connection_id),
+        Kind::Hello => {
+            upstream.ping().await?;
+            hello::reply(router, connection_id)
+        }
         Kind::Nothing => doc! { "ok": 1.0 },
         Kind::Ddl => ddl::run(router, command).await?,
         Kind::Status | Kind::Admin if command.database != "admin" => {

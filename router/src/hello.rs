@@ -2,6 +2,9 @@
 //!
 //! Left out on purpose: `logicalSessionTimeoutMinutes`, with which drivers send retryable writes; `topologyVersion`, with
 //! which they ask for a stream of greetings; `compression`.
+//!
+//! It is sent only after rtr has answered a ping on the same connection: when rtr is dead or stopped, drivers must not
+//! find a mongos that is well.
 
 use bson::{Document, doc};
 

@@ -61,6 +61,8 @@ pub(crate) async fn sweep(router: &Router) -> Infallible {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
+        // Other routers may have changed the list.
+        router.places.forget_shards();
         let condemned = router.cursors.tick();
         if condemned.is_empty() {
             continue;

@@ -75,19 +75,26 @@ impl Places {
         if id == "config" {
             return self.on_config(database, command).await;
         }
-        let shards = self.shards().await?;
-        let shard = shards.iter().find(|shard| shard.id == id).ok_or_else(|| {
-            self.forget_shards();
-            Refusal::shard_not_found(id)
-        })?;
-        let result = self.on_primary(&shard.hosts, database, command, self.admin_timeout).await;
+        let hosts = self.hosts_of(id).await?;
+        let result = self.on_primary(&hosts, database, command, self.admin_timeout).await;
         if result.is_err() {
             self.forget_shards();
         }
         result
     }
 
-    /// All shards.
+    async fn hosts_of(&self, id: &str) -> Result<Vec<String>, Refusal> {
+        let hosts =
+            |shards: &[Shard]| shards.iter().find(|shard| shard.id == id).map(|shard| shard.hosts.clone());
+        if let Some(hosts) = hosts(&self.shards().await?) {
+            return Ok(hosts);
+        }
+        // It may have come by way of another router.
+        self.forget_shards();
+        hosts(&self.shards().await?).ok_or_else(|| Refusal::shard_not_found(id))
+    }
+
+    /// All shards; as old as a tick of the sweeper at most.
     pub async fn shards(&self) -> Result<Arc<Vec<Shard>>, Refusal> {
         let known = self.shards.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(shards) = known {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bson::{Document, RawDocumentBuf};
+use bson::{Document, RawDocumentBuf, doc};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -51,6 +51,20 @@ impl Upstream {
         let answer = self.exchange(&request).await?;
         let sections = answered(&answer)?;
         Ok(body::quiet(body::read(sections.body)?))
+    }
+
+    /// Whether rtr answers at all: a greeting must be as dead as the routing behind it.
+    pub async fn ping(&mut self) -> Result<(), Failure> {
+        self.command("admin", &doc! { "ping": 1 }).await.map(drop)
+    }
+
+    /// Returns when rtr has closed the connection; never if there is none.
+    pub async fn closed(&self) {
+        match &self.stream {
+            // Between two commands rtr has nothing to say.
+            Some(stream) => drop(stream.get_ref().peek(&mut [0]).await),
+            None => std::future::pending().await,
+        }
     }
 
     async fn connect(&self) -> Result<BufReader<TcpStream>, Failure> {
