@@ -31,15 +31,17 @@ pub(crate) async fn read(
     command: &Command<'_>,
     renamed: &str,
 ) -> Result<Reply, Failure> {
+    let body = command.sections.body;
     let (is_stream, writes) = match renamed {
-        "clusterAggregate" => special_stages(command.sections.body),
-        _ => (is_tailable(command.sections.body)?, false),
+        "clusterAggregate" => special_stages(body),
+        _ => (flag(body, &[b"tailable", b"awaitData"])?, false),
     };
     if is_stream {
         return Err(Refusal::illegal(NO_STREAMS).into());
     }
-    let lease = router.cursors.lease();
-    let mut more = session_fields(lease.session);
+    // The many reads that can leave no cursor are spared the cost of a session.
+    let lease = (!flag(body, &[b"singleBatch"])?).then(|| router.cursors.lease());
+    let mut more = lease.as_ref().map(|lease| session_fields(lease.session)).unwrap_or_default();
     if !command.has_read_concern {
         more.append(bson::raw::cstr!("readConcern"), rawdoc! { "level": "local" });
     }
@@ -50,9 +52,10 @@ pub(crate) async fn read(
     let namespace = command.namespace();
     let answer = exchange_fresh(router, upstream, &request, namespace.as_deref()).await?;
     let reply = answered(&answer)?.body;
-    match body::cursor_id(reply).map_err(lost)? {
-        0 => lease.no_cursor(),
-        id => {
+    match (body::cursor_id(reply).map_err(lost)?, lease) {
+        (_, None) => {}
+        (0, Some(lease)) => lease.no_cursor(),
+        (id, Some(lease)) => {
             // A cursor of a whole database has a collection of its own name.
             let (database, collection) = cursor_namespace(reply).unwrap_or_default();
             lease.opened(id, &database, &collection);
@@ -149,11 +152,11 @@ fn stale_namespace(
     Ok(Some(namespace.map(str::to_owned)))
 }
 
-/// Whether a `find` asks for a cursor that does not end with its data.
-fn is_tailable(request: &[u8]) -> Result<bool, wire::FormatError> {
+/// Whether one of these fields of a request is there and true.
+fn flag(request: &[u8], names: &[&[u8]]) -> Result<bool, wire::FormatError> {
     let mut elements = Elements::of(request)?;
     while let Some(element) = elements.next_element()? {
-        if matches!(element.name, b"tailable" | b"awaitData" | b"tailableAwait") && element.is_true() {
+        if names.contains(&element.name) && element.is_true() {
             return Ok(true);
         }
     }
@@ -241,7 +244,8 @@ mod tests {
 
     #[test]
     fn cursors_without_an_end_are_seen() {
-        let is_tailable = |request: RawDocumentBuf| is_tailable(request.as_bytes()).unwrap();
+        let is_tailable =
+            |request: RawDocumentBuf| flag(request.as_bytes(), &[b"tailable", b"awaitData"]).unwrap();
         assert!(is_tailable(rawdoc! { "find": "c", "tailable": true }));
         assert!(is_tailable(rawdoc! { "find": "c", "awaitData": 1 }));
         assert!(!is_tailable(rawdoc! { "find": "c", "tailable": false, "filter": { "tailable": true } }));

@@ -131,6 +131,10 @@ async fn moved_and_deleted(cluster: &Cluster, to: &str) {
 
 /// An open cursor keeps the range that moves from being deleted.
 async fn killed_cursor(cluster: &Cluster) {
+    // Without a session, as nothing can stay of it.
+    let single = doc! { "find": "c", "batchSize": 2, "singleBatch": true };
+    let single = cluster.command("d", single).await.unwrap();
+    assert_eq!(single.get_document("cursor").unwrap().get_i64("id").unwrap(), 0);
     let id = open_cursor(cluster).await;
     let more = doc! { "getMore": id, "collection": "c", "batchSize": 5 };
     let more = cluster.command("d", more).await.unwrap();
