@@ -52,7 +52,9 @@ async fn serve(arguments: &RouterArguments, stop: &CancellationToken) -> Result<
     };
     loop {
         match ::router::serve(options(), stop.clone()).await {
-            Err(error) if error.is_passing() && !stop.is_cancelled() => tokio::time::sleep(TRY_AGAIN).await,
+            Err(::router::RouterError::Unreachable { .. }) if !stop.is_cancelled() => {
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
             ended => return ended,
         }
     }

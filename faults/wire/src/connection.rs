@@ -97,13 +97,6 @@ impl Connection {
         check(reply)
     }
 
-    /// Whether the other end holds the connection, too: it has not closed it, and said nothing unasked.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        let silent = |stream: &TcpStream| matches!(stream.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        self.stream.as_ref().is_some_and(silent)
-    }
-
     /// Whether an earlier call left the connection unusable.
     #[must_use]
     pub fn is_broken(&self) -> bool {

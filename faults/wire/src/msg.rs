@@ -53,16 +53,8 @@ impl Msg {
         if op_code != OpCode::Msg {
             return Err(FormatError::OpCode(op_code.into()));
         }
-        let mut bytes = Bytes(frame.payload());
-        let flags = bytes.u32("the flags")?;
-        let unknown = flags & REQUIRED_BITS & !(CHECKSUM_PRESENT | MORE_TO_COME);
-        if unknown != 0 {
-            return Err(FormatError::Flags(unknown));
-        }
-        if flags & CHECKSUM_PRESENT != 0 {
-            let sections = bytes.0.len().checked_sub(4).ok_or(FormatError::Truncated("the checksum"))?;
-            bytes = Bytes(&bytes.0[..sections]);
-        }
+        let (flags, sections) = flags_and_sections(frame.payload())?;
+        let mut bytes = Bytes(sections);
         let (mut bodies, mut sequences) = (Vec::new(), Vec::new());
         while !bytes.0.is_empty() {
             match bytes.u8("a section")? {
@@ -73,7 +65,7 @@ impl Msg {
         }
         let count = bodies.len();
         let body = bodies.pop().filter(|_| count == 1).ok_or(FormatError::Bodies(count))?;
-        Ok(Self { flags: flags & !CHECKSUM_PRESENT, body, sequences })
+        Ok(Self { flags, body, sequences })
     }
 
     /// Writes the message.
@@ -95,6 +87,22 @@ impl Msg {
             }
         })
     }
+}
+
+/// The flags without the checksum bit, and the sections without the checksum.
+pub(crate) fn flags_and_sections(payload: &[u8]) -> Result<(u32, &[u8]), FormatError> {
+    let mut bytes = Bytes(payload);
+    let flags = bytes.u32("the flags")?;
+    let unknown = flags & REQUIRED_BITS & !(CHECKSUM_PRESENT | MORE_TO_COME);
+    if unknown != 0 {
+        return Err(FormatError::Flags(unknown));
+    }
+    let mut sections = bytes.0;
+    if flags & CHECKSUM_PRESENT != 0 {
+        let length = sections.len().checked_sub(4).ok_or(FormatError::Truncated("the checksum"))?;
+        sections = &sections[..length];
+    }
+    Ok((flags & !CHECKSUM_PRESENT, sections))
 }
 
 impl Sequence {

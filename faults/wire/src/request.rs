@@ -69,12 +69,6 @@ impl Request {
         array.into_iter().map(document).collect()
     }
 
-    /// Whether the sender waits for a reply.
-    #[must_use]
-    pub fn wants_reply(&self) -> bool {
-        self.answer != Answer::Unwanted
-    }
-
     /// The reply in the form in which it was asked for; `None` when the sender wants none.
     ///
     /// # Errors
