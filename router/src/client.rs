@@ -23,7 +23,7 @@ pub(crate) async fn serve(router: Arc<Router>, stream: TcpStream) {
     }
     let mut client = Client {
         connection_id: router.connection_id(),
-        upstream: Upstream::new(&router.options.upstream),
+        upstream: Upstream::new(&router.options),
         stream: BufReader::new(stream),
         router,
     };

@@ -67,7 +67,7 @@ pub(crate) async fn sweep(router: &Router) -> Infallible {
         if condemned.is_empty() {
             continue;
         }
-        let mut upstream = Upstream::new(&router.options.upstream);
+        let mut upstream = Upstream::new(&router.options);
         if let Err(error) = end(router, &mut upstream, &condemned).await {
             tracing::warn!("some of {} abandoned cursors are left to time-outs: {error}", condemned.len());
         }

@@ -41,6 +41,7 @@ mod router;
 mod routes;
 mod serve;
 mod status;
+mod stream;
 mod upstream;
 
 pub use error::RouterError;

@@ -1,6 +1,7 @@
 //! What a router is told.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Options of [`serve`](crate::serve). `listen`, `upstream` and `config` have no useful default.
@@ -10,6 +11,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// `host:port` of rtr, the former shard server whose routing code is used.
     pub upstream: String,
+    /// The Unix domain socket of rtr, if it has one: commands of clients then go that way, which costs less.
+    pub upstream_socket: Option<PathBuf>,
     /// `host:port` of each member of the config replica set.
     pub config: Vec<String>,
     /// Clients at the same time; who comes later is disconnected at once. Each may send messages of up to 48 MB.
@@ -32,6 +35,7 @@ impl Default for Options {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 27017).into(),
             upstream: String::new(),
+            upstream_socket: None,
             config: Vec::new(),
             connections_max: 10_000,
             cursors_max: 10_000,

@@ -1,15 +1,17 @@
 //! The private connection of one client to rtr: whole messages, one at a time.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, doc};
 use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use wire::{FormatError, Frame, MORE_TO_COME, Msg, Sections};
 
 use crate::body;
+use crate::options::Options;
 use crate::refusal::Failure;
+use crate::stream::Stream;
 
 /// rtr is on this machine or near it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,12 +20,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Upstream {
     address: String,
-    stream: Option<BufReader<TcpStream>>,
+    socket: Option<PathBuf>,
+    stream: Option<BufReader<Stream>>,
 }
 
 impl Upstream {
-    pub fn new(address: &str) -> Self {
-        Self { address: address.to_owned(), stream: None }
+    pub fn new(options: &Options) -> Self {
+        let (address, socket) = (options.upstream.clone(), options.upstream_socket.clone());
+        Self { address, socket, stream: None }
     }
 
     /// Sends a message and reads its answer.
@@ -62,16 +66,21 @@ impl Upstream {
     pub async fn closed(&self) {
         match &self.stream {
             // Between two commands rtr has nothing to say.
-            Some(stream) => drop(stream.get_ref().peek(&mut [0]).await),
+            Some(stream) => stream.get_ref().closed().await,
             None => std::future::pending().await,
         }
     }
 
-    async fn connect(&self) -> Result<BufReader<TcpStream>, Failure> {
+    async fn connect(&self) -> Result<BufReader<Stream>, Failure> {
         let lost = |reason: String| Failure::UpstreamLost(format!("{}: {reason}", self.address));
-        let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(&self.address)).await;
-        let stream = connecting.map_err(|_| lost("no answer".into()))?.map_err(|e| lost(e.to_string()))?;
-        stream.set_nodelay(true).map_err(|e| lost(e.to_string()))?;
+        let connecting = async {
+            match &self.socket {
+                Some(path) => Stream::unix(path).await,
+                None => Stream::tcp(&self.address).await,
+            }
+        };
+        let connected = timeout(CONNECT_TIMEOUT, connecting).await;
+        let stream = connected.map_err(|_| lost("no answer".into()))?.map_err(|e| lost(e.to_string()))?;
         Ok(BufReader::new(stream))
     }
 }

@@ -46,6 +46,13 @@ impl Server {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// The cheaper way to it, unless the environment asks for the other one.
+    fn socket(&self, folder: &Path) -> Option<PathBuf> {
+        let port = self.address.rsplit(':').next().unwrap();
+        let by_socket = std::env::var_os("ROUTER_BY_TCP").is_none();
+        by_socket.then(|| folder.join(format!("mongodb-{port}.sock")))
+    }
+
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -98,6 +105,7 @@ impl Cluster {
         let options = Options {
             listen: (Ipv4Addr::LOCALHOST, free_port()).into(),
             upstream: behind.address.clone(),
+            upstream_socket: behind.socket(folder.path()),
             config: vec![config.address.clone()],
             cursor_timeout,
             ..Options::default()
@@ -172,7 +180,8 @@ fn start(folder: &Path, name: &str, role: &str) -> Server {
     let child = Command::new(&mongod)
         // Servers that scripts/get-mongod fetched have their libraries beside them.
         .env("LD_LIBRARY_PATH", mongod.parent().unwrap().join("../lib"))
-        .args(["--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25", "--nounixsocket"])
+        .args(["--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25", "--unixSocketPrefix"])
+        .arg(folder)
         .args([role, "--replSet", name, "--port", &port.to_string()])
         .args(["--setParameter", "minNumChunksForSessionsCollection=1"])
         .args(["--setParameter", "orphanCleanupDelaySecs=1", "--dbpath"])
