@@ -95,6 +95,14 @@ async fn real_sharded_cluster_moves_chunks_under_load_and_loses_nothing() {
         on.lift().await.unwrap();
         let status = admin.run_command(doc! { "balancerStatus": 1 }).await.unwrap();
         assert_eq!(status.get_str("mode").unwrap(), "off");
+        let gone = set.whole("remove_shard", json!({ "shard": "shard1", "for": 1.0 })).await.unwrap();
+        let progress = &gone.evidence("mongos", "inject")["progress"];
+        let last = progress.as_array().unwrap().last().unwrap();
+        assert!(progress.as_array().unwrap().len() > 1 && last["state"] == "completed", "{progress:#}");
+        let shards = admin.run_command(doc! { "listShards": 1 }).await.unwrap();
+        assert_eq!(shards.get_array("shards").unwrap().len(), 2, "{shards}");
+        let status = admin.run_command(doc! { "balancerStatus": 1 }).await.unwrap();
+        assert_eq!(status.get_str("mode").unwrap(), "off");
         ended.store(true, Ordering::Relaxed);
     };
     tokio::join!(load, faults);

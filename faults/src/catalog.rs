@@ -84,7 +84,7 @@ pub const KINDS: &[Kind] = &[
     server::KILL_OPERATIONS,
     resource::DISK_FULL, resource::SLOW_DISK, resource::STALL_DISK, resource::COLD_CACHE,
     resource::MEMORY_PRESSURE, resource::CPU_PRESSURE, resource::FD_LIMIT, resource::CLOCK_SKEW,
-    sharding::MOVE_CHUNKS, sharding::BALANCER, sharding::SPLIT,
+    sharding::MOVE_CHUNKS, sharding::BALANCER, sharding::SPLIT, sharding::REMOVE_SHARD,
     hook::HOOK,
 ];
 

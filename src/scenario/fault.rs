@@ -31,7 +31,7 @@ const MOST_WEIGHT: u32 = 1_000_000;
 /// Kinds of the contract that this version does not know.
 #[rustfmt::skip]
 const KINDS_LATER: &[&str] = &[
-    "jumbo", "hot_shard", "move_primary", "add_shard", "remove_shard",
+    "jumbo", "hot_shard", "move_primary", "add_shard",
     "upgrade", "set_compatibility", "chaos_mesh",
 ];
 

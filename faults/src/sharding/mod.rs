@@ -3,9 +3,11 @@
 
 mod balancer;
 mod move_chunks;
+mod remove_shard;
 mod routing;
 mod split;
 
 pub use balancer::BALANCER;
 pub use move_chunks::MOVE_CHUNKS;
+pub use remove_shard::REMOVE_SHARD;
 pub use split::SPLIT;
