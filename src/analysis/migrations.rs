@@ -99,8 +99,14 @@ fn mean(seconds: &[Second], range: &Range<f64>) -> Option<f64> {
 /// by the part of it that lies in the range.
 fn cost(seconds: &[Second], range: &Range<f64>, expected: f64) -> MigrationCost {
     let (mut lowest, mut area_ops) = (expected, 0.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "seconds of a run; a move that began before them has none there"
+    )]
+    let touched = (range.start.max(0.0) as usize, range.end.max(0.0).ceil() as usize);
     #[expect(clippy::cast_precision_loss, reason = "seconds and operations of a run")]
-    for (number, second) in seconds.iter().enumerate() {
+    for (number, second) in seconds.iter().enumerate().take(touched.1).skip(touched.0) {
         let (from, ok) = (number as f64, second.ok as f64);
         let part = (range.end.min(from + 1.0) - range.start.max(from)).max(0.0);
         if part > 0.0 {

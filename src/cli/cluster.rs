@@ -115,12 +115,11 @@ async fn start(arguments: &StartArguments) -> Result<Outcome, ClusterError> {
         election_timeout: arguments.election_timeout,
         ..Managed::default()
     };
-    let dir_of = dir.clone();
     let start = Start {
         settings: &settings,
         binary: &found,
         routing: None,
-        dir: dir_of,
+        dir: dir.clone(),
         lifetime: Lifetime::Detached,
     };
     let playground = launch(&start).await?;

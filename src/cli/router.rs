@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::complain;
 use crate::exit::Outcome;
 use crate::signals::{Listener, Stop};
 
-/// The server behind it may still be starting.
-const TRY_AGAIN: Duration = Duration::from_millis(200);
+/// A fault may keep the server behind it from starting; whoever started this one ends it when it waited enough.
+const START_TIMEOUT: Duration = Duration::from_secs(24 * 3_600);
 
 /// Arguments of `router`.
 #[derive(Debug, Args)]
@@ -37,25 +36,15 @@ pub async fn run(arguments: RouterArguments) -> Outcome {
     };
     let (stop, mut signals) = (Stop::default(), JoinSet::new());
     signals.spawn(listener.run(stop.clone()));
-    match serve(&arguments, &stop.orderly).await {
-        Ok(()) => Outcome::Pass,
-        Err(error) => complain(error, Outcome::Error),
-    }
-}
-
-async fn serve(arguments: &RouterArguments, stop: &CancellationToken) -> Result<(), ::router::RouterError> {
-    let options = || ::router::Options {
+    let options = ::router::Options {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)),
-        upstream: arguments.engine.clone(),
-        config: arguments.config.clone(),
+        upstream: arguments.engine,
+        config: arguments.config,
+        start_timeout: START_TIMEOUT,
         ..::router::Options::default()
     };
-    loop {
-        match ::router::serve(options(), stop.clone()).await {
-            Err(::router::RouterError::Unreachable { .. }) if !stop.is_cancelled() => {
-                tokio::time::sleep(TRY_AGAIN).await;
-            }
-            ended => return ended,
-        }
+    match ::router::serve(options, stop.orderly.clone()).await {
+        Ok(()) => Outcome::Pass,
+        Err(error) => complain(error, Outcome::Error),
     }
 }

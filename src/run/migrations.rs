@@ -55,23 +55,22 @@ async fn entries(client: &Client, since: DateTime) -> mongodb::error::Result<Opt
     let config = client.database("config").collection::<Document>("changelog");
     let moves = doc! { "what": { "$in": ["moveChunk.from", "moveChunk.commit"] }, "time": { "$gte": since } };
     let primary = SelectionCriteria::ReadPreference(mongodb::options::ReadPreference::Primary);
-    let found = config.find(moves).sort(doc! { "time": 1 }).read_concern(ReadConcern::majority());
+    // Of the same moment the commit comes first, as it does in the alphabet.
+    let found = config.find(moves).sort(doc! { "time": 1, "what": 1 }).read_concern(ReadConcern::majority());
     let found = found.selection_criteria(primary).limit(2 * MOST as i64).await?;
     found.try_collect().await.map(Some)
 }
 
 /// One for each summary of a donor, with the time at which it began.
 fn migrations(entries: &[Document]) -> Vec<(DateTime, Migration)> {
-    let mut all: Vec<_> = entries
-        .iter()
-        .filter(|entry| entry.get_str("what").ok() == Some("moveChunk.from"))
-        .filter_map(|entry| migration(entry, entries))
-        .collect();
+    let summaries = entries.iter().enumerate().filter(|(_, entry)| what(entry) == Some("moveChunk.from"));
+    let mut all: Vec<_> =
+        summaries.filter_map(|(place, entry)| migration(entry, &entries[..place])).collect();
     all.sort_by_key(|(started, _)| *started);
     all
 }
 
-fn migration(entry: &Document, entries: &[Document]) -> Option<(DateTime, Migration)> {
+fn migration(entry: &Document, before: &[Document]) -> Option<(DateTime, Migration)> {
     let (ended, details) = (*entry.get_datetime("time").ok()?, entry.get_document("details").ok()?);
     let phases: Vec<_> = PHASES.iter().map(|(name, steps)| phase(name, steps, details)).collect();
     let seconds: f64 = phases.iter().map(|phase| phase.seconds).sum();
@@ -80,7 +79,7 @@ fn migration(entry: &Document, entries: &[Document]) -> Option<(DateTime, Migrat
         .checked_sub(Duration::from_secs_f64(seconds))
         .unwrap_or(SystemTime::UNIX_EPOCH);
     let text = |name: &str| details.get_str(name).unwrap_or_default().to_owned();
-    let counts = commit_of(entry, entries);
+    let counts = commit_of(entry, before);
     let number = |name: &str| counts.and_then(|counts| whole(counts.get(name)?));
     let committed = details.get_str("note").is_ok_and(|note| note == "success");
     let migration = Migration {
@@ -113,25 +112,28 @@ fn phase(name: &str, steps: &[u8], details: &Document) -> MigrationPhase {
     MigrationPhase { name: name.into(), seconds }
 }
 
-/// What was counted of a move: its commit has the same range, and stands before the summary.
-fn commit_of<'a>(summary: &Document, entries: &'a [Document]) -> Option<&'a Document> {
-    let (time, range) = (summary.get_datetime("time").ok()?, range(summary)?);
-    let fits = |entry: &&Document| {
-        let before_ms =
-            entry.get_datetime("time").map_or(-1, |at| time.timestamp_millis() - at.timestamp_millis());
-        entry.get_str("what").ok() == Some("moveChunk.commit")
-            && entry.get("ns") == summary.get("ns")
-            && range_of(entry) == Some(range)
-            && (0..COMMIT_WITHIN_MS).contains(&before_ms)
+/// What was counted of a move: its commit has the same range, and stands not long before the summary.
+fn commit_of<'a>(summary: &Document, before: &'a [Document]) -> Option<&'a Document> {
+    let (time, moved) = (summary.get_datetime("time").ok()?, range(summary)?);
+    let is_near = |entry: &&Document| {
+        entry
+            .get_datetime("time")
+            .is_ok_and(|at| time.timestamp_millis() - at.timestamp_millis() < COMMIT_WITHIN_MS)
     };
-    entries.iter().rev().find(fits)?.get_document("details").ok()?.get_document("counts").ok()
+    let fits = |entry: &&Document| {
+        what(entry) == Some("moveChunk.commit")
+            && entry.get("ns") == summary.get("ns")
+            && range(entry) == Some(moved)
+    };
+    let commit = before.iter().rev().take_while(is_near).find(fits)?;
+    commit.get_document("details").ok()?.get_document("counts").ok()
+}
+
+fn what(entry: &Document) -> Option<&str> {
+    entry.get_str("what").ok()
 }
 
 fn range(entry: &Document) -> Option<(&Bson, &Bson)> {
-    range_of(entry)
-}
-
-fn range_of(entry: &Document) -> Option<(&Bson, &Bson)> {
     let details = entry.get_document("details").ok()?;
     Some((details.get("min")?, details.get("max")?))
 }

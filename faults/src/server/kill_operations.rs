@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bson::{Bson, Document, doc};
 use serde_json::{Value, json};
 
-use super::{COLLECTION, DATABASE};
+use super::{COLLECTION, DATABASE, namespace};
 use crate::catalog::Kind;
 use crate::{
     CommandError, Evidence, FOR_30_S, Fault, FaultError, Memo, NodeTarget, Parameter, Preset, Site,
@@ -38,7 +38,7 @@ pub const KILL_OPERATIONS: Kind = Kind {
     build: |parameters| {
         Ok(Box::new(KillOperations {
             target: parameters.target("target")?,
-            namespace: format!("{}.{}", parameters.text("database")?, parameters.text("collection")?),
+            namespace: namespace(parameters)?,
             every: parameters.duration("every")?.max(LOOK),
             hold: parameters.duration("for")?,
         }))

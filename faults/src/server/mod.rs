@@ -12,7 +12,12 @@ pub use failpoint::{FAIL_COMMAND, FAILPOINT};
 pub use kill_operations::KILL_OPERATIONS;
 pub use parameter::SET_PARAMETER;
 
-use crate::{Parameter, Preset, Takes};
+use crate::{Parameter, Parameters, Preset, Takes};
+
+/// The collection that [`DATABASE`] and [`COLLECTION`] name: `soak.docs`.
+pub(crate) fn namespace(parameters: &Parameters) -> Result<String, String> {
+    Ok(format!("{}.{}", parameters.text("database")?, parameters.text("collection")?))
+}
 
 /// `database`, by default that of scenarios.
 pub(crate) const DATABASE: Parameter = Parameter {

@@ -93,12 +93,14 @@ const fn word(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-async fn is_on(site: &Site<'_>) -> Option<bool> {
+/// Whether it is on now; `None`: the router does not say.
+pub(super) async fn is_on(site: &Site<'_>) -> Option<bool> {
     let status = site.ask(doc! { "balancerStatus": 1 }).await.ok()?;
     Some(status.get_str("mode").ok()? != "off")
 }
 
-async fn switch(site: &Site<'_>, on: bool) -> Result<Evidence, FaultError> {
+/// Switches it.
+pub(super) async fn switch(site: &Site<'_>, on: bool) -> Result<Evidence, FaultError> {
     let command = if on {
         doc! { "balancerStart": 1 }
     } else {

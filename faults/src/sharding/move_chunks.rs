@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use super::routing::{self, Chunk, Collection};
 use crate::catalog::{Kind, Need};
 use crate::network::now;
-use crate::server::{COLLECTION, DATABASE};
+use crate::server::{COLLECTION, DATABASE, namespace};
 use crate::{
     CommandError, Evidence, Fault, FaultError, Memo, NodeTarget, Parameter, Preset, Site, Takes, facts,
 };
@@ -72,7 +72,7 @@ pub const MOVE_CHUNKS: Kind = Kind {
             return Err("to: the shard that the chunks come from".into());
         }
         Ok(Box::new(MoveChunks {
-            namespace: format!("{}.{}", parameters.text("database")?, parameters.text("collection")?),
+            namespace: namespace(parameters)?,
             count,
             from,
             to,

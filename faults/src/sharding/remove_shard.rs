@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use bson::{Bson, Document, doc};
 use serde_json::{Value, json};
 
-use super::routing;
+use super::routing::whole;
+use super::{balancer, routing};
 use crate::catalog::{Kind, Need};
 use crate::{
     CommandError, Evidence, FOR_30_S, Fault, FaultError, Memo, NodeTarget, Parameter, Preset, Site, Takes,
@@ -85,13 +86,13 @@ impl Fault for RemoveShard {
             ("hosts", json!(there.get_str("host").unwrap_or_default())),
             ("others", json!(others)),
             ("databases", json!(databases)),
-            ("balancer_was_on", json!(balancer_is_on(site).await)),
+            ("balancer_was_on", json!(balancer::is_on(site).await)),
         ]))
     }
 
     async fn inject(&self, site: &Site<'_>, memo: &Memo) -> Result<Evidence, FaultError> {
         // Without it nothing is drained.
-        ask(site, doc! { "balancerStart": 1 }, "start the balancer through").await?;
+        balancer::switch(site, true).await?;
         let shard = text(memo, "shard");
         let mut lines = Vec::new();
         let drained = async {
@@ -142,7 +143,7 @@ impl Fault for RemoveShard {
             ask(site, back, "move a database back through").await?;
         }
         if memo["balancer_was_on"] == json!(false) {
-            ask(site, doc! { "balancerStop": 1 }, "stop the balancer through").await?;
+            balancer::switch(site, false).await?;
         }
         Ok(done)
     }
@@ -173,20 +174,17 @@ async fn ask(site: &Site<'_>, command: Document, doing: &'static str) -> Result<
     answer.map_err(|error| site.failed(doing, error))
 }
 
-async fn balancer_is_on(site: &Site<'_>) -> Option<bool> {
-    let status = site.ask(doc! { "balancerStatus": 1 }).await.ok()?;
-    Some(status.get_str("mode").ok()? != "off")
+/// How much of that is left to be drained.
+fn remaining(state: &Document, what: &str) -> Option<i64> {
+    whole(state.get_document("remaining").ok()?.get(what)?)
 }
 
 /// What is left to be drained, when that has changed.
 fn book(lines: &mut Vec<Value>, state: &Document) {
-    let remaining = state.get_document("remaining").cloned().unwrap_or_default();
-    let number =
-        |name: &str| remaining.get(name).and_then(|n| n.as_i64().or_else(|| n.as_i32().map(i64::from)));
     let line = json!({
         "state": state.get_str("state").unwrap_or_default(),
-        "chunks": number("chunks"),
-        "databases": number("dbs"),
+        "chunks": remaining(state, "chunks"),
+        "databases": remaining(state, "dbs"),
     });
     if lines.last() != Some(&line) {
         if lines.len() >= MOST_LINES {
@@ -198,10 +196,7 @@ fn book(lines: &mut Vec<Value>, state: &Document) {
 
 /// Databases whose chunks are gone get another primary: the servers leave that to whoever removes a shard.
 async fn move_databases(site: &Site<'_>, memo: &Memo, state: &Document) -> Result<(), FaultError> {
-    let remaining = state.get_document("remaining").ok();
-    let chunks = remaining.and_then(|remaining| remaining.get("chunks"));
-    let chunks = chunks.and_then(|n| n.as_i64().or_else(|| n.as_i32().map(i64::from)));
-    if chunks != Some(0) {
+    if remaining(state, "chunks") != Some(0) {
         return Ok(());
     }
     let Some(to) = memo["others"][0].as_str() else { return Ok(()) };
@@ -246,8 +241,7 @@ async fn drop_leftovers(site: &Site<'_>, shard: &str) -> Result<Vec<String>, Fau
         let batch = listed.get_document("cursor").cloned().unwrap_or_default();
         for collection in names(&batch, "firstBatch") {
             let count = on(&database, doc! { "count": &collection }).await.map_err(failed)?;
-            let empty = count.get("n").is_some_and(|n| n.as_i32() == Some(0) || n.as_i64() == Some(0));
-            if !empty {
+            if count.get("n").and_then(whole) != Some(0) {
                 let why = format!("{database}.{collection} on {shard} is not empty; it was left alone");
                 return Err(site.failed("clean up a removed shard for", why));
             }

@@ -104,6 +104,11 @@ pub(super) async fn shards(site: &Site<'_>) -> Result<Vec<String>, FaultError> {
     Ok(names)
 }
 
+/// A whole number, in either of the two types in which servers send it.
+pub(super) fn whole(value: &Bson) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_i32().map(i64::from))
+}
+
 /// Documents of a collection of `config`.
 pub(super) async fn find(
     site: &Site<'_>,
@@ -147,7 +152,7 @@ pub(super) async fn no_orphans(site: &Site<'_>, deadline: Duration) -> Result<cr
     site.until(deadline, "old copies of documents that moved are not deleted", || async {
         for node in &primaries {
             let answer = site.on.command(node, "config", &pending, LOOK_DEADLINE).await.ok()?;
-            let count = answer.get("n").and_then(|n| n.as_i64().or_else(|| n.as_i32().map(i64::from)))?;
+            let count = answer.get("n").and_then(whole)?;
             if count > 0 {
                 return None;
             }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::routing;
 use crate::catalog::{Kind, Need};
-use crate::server::{COLLECTION, DATABASE};
+use crate::server::{COLLECTION, DATABASE, namespace};
 use crate::{Evidence, Fault, FaultError, Memo, NodeTarget, Parameter, Preset, Site, Takes, facts};
 
 /// The middle of a large chunk is looked for in its index.
@@ -31,7 +31,7 @@ pub const SPLIT: Kind = Kind {
         if !(1..=MOST_SPLITS).contains(&count) {
             return Err(format!("count: from 1 to {MOST_SPLITS}"));
         }
-        let namespace = format!("{}.{}", parameters.text("database")?, parameters.text("collection")?);
+        let namespace = namespace(parameters)?;
         Ok(Box::new(Split { namespace, count }))
     },
 };

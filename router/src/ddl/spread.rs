@@ -32,6 +32,21 @@ pub(super) fn raw(replies: Vec<(String, Document)>) -> Document {
     doc! { "raw": raw, "ok": 1.0 }
 }
 
+/// Runs a command on every shard that holds a collection; replies by shard, and whether it is sharded.
+pub(super) async fn on_homes(
+    places: &Places,
+    database: &str,
+    collection: &str,
+    asked: &Document,
+) -> Result<(Vec<(String, Document)>, bool), Refusal> {
+    let namespace = format!("{database}.{collection}");
+    let (homes, is_sharded) = places.homes(&namespace).await?;
+    if homes.is_empty() {
+        return Err(Refusal::namespace_not_found(&namespace));
+    }
+    Ok((on_shards(places, &homes, database, asked).await?, is_sharded))
+}
+
 /// `validate` on every shard that holds the collection; valid if it is on all of them.
 pub(super) async fn validate(
     places: &Places,
@@ -39,12 +54,7 @@ pub(super) async fn validate(
     collection: &str,
     asked: &Document,
 ) -> Result<Document, Refusal> {
-    let namespace = format!("{database}.{collection}");
-    let (homes, _) = places.homes(&namespace).await?;
-    if homes.is_empty() {
-        return Err(Refusal::namespace_not_found(&namespace));
-    }
-    let replies = on_shards(places, &homes, database, asked).await?;
+    let (replies, _) = on_homes(places, database, collection, asked).await?;
     let valid = replies.iter().all(|(_, reply)| reply.get_bool("valid").unwrap_or(false));
     let mut reply = raw(replies);
     reply.insert("valid", valid);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bson::{Bson, Document, doc};
 
-use super::spread::{on_shards, raw};
+use super::spread::{on_homes, on_shards, raw};
 use crate::places::Places;
 use crate::refusal::Refusal;
 
@@ -32,13 +32,8 @@ pub(super) async fn of_collection(
     collection: &str,
     asked: &Document,
 ) -> Result<Document, Refusal> {
-    let namespace = format!("{database}.{collection}");
-    let (homes, is_sharded) = places.homes(&namespace).await?;
-    if homes.is_empty() {
-        return Err(Refusal::namespace_not_found(&namespace));
-    }
-    let replies = on_shards(places, &homes, database, asked).await?;
-    let mut reply = doc! { "sharded": is_sharded, "ns": &namespace };
+    let (replies, is_sharded) = on_homes(places, database, collection, asked).await?;
+    let mut reply = doc! { "sharded": is_sharded, "ns": format!("{database}.{collection}") };
     add_sums(&mut reply, &replies, &COLLECTION_SUMS);
     let (size, count) = (sum(&replies, "size"), sum(&replies, "count"));
     if count > 0.0 {
